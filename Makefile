@@ -30,7 +30,7 @@ check: $(VENV)/.dev  ## lint, format, types, import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/basedpyright --level error
-	$(BIN)/lint-imports
+	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/.dev  ## measure speed beside a bare SQLite insert
 	$(BIN)/python bench/run.py
