@@ -30,7 +30,7 @@ check: $(VENV)/.dev  ## lint, format, types, import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/basedpyright --level error
-	PYTHONPATH=src $(BIN)/lint-imports --no-cache
+	PYTHONPATH=src $(BIN)/lint-imports --no-logo --no-cache
 
 bench: $(VENV)/.dev  ## measure speed beside a bare SQLite insert
 	$(BIN)/python bench/run.py
@@ -45,7 +45,7 @@ $(VENV)/.ok: FORCE
 	@scripts/venv.sh $(VENV) $(PYTHON)
 	@test -e $@ || touch $@
 
-$(VENV)/.base: requirements/base.txt pyproject.toml | $(VENV)/.ok
+$(VENV)/.base: requirements/base.txt pyproject.toml $(VENV)/.ok
 	@echo "perdure: installing what it needs to run into $(VENV)"
 	@$(INSTALL) --require-hashes -r requirements/base.txt
 	@$(INSTALL) --no-build-isolation --no-deps --editable .

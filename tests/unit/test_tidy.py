@@ -24,7 +24,6 @@ EXEMPT = {
         "store writer: an error must reach every waiter of the batch",
     ),
     ("print", "cli/"): (999, "the terminal is its business"),
-    ("print", "demo/"): (999, "as the command line"),
     ("time-and-chance", "clock.py"): (99, "the one reader of time"),
     ("time-and-chance", "ids_source.py"): (99, "the one source of randomness"),
 }
