@@ -123,9 +123,9 @@ def test_members_of_a_group_are_listed():
 
 def test_a_cycle_of_causes_ends():
     """Each exception is listed once."""
-    first, second = ValueError("1"), ValueError("2")
-    first.__cause__, second.__cause__ = second, first
-    assert ("ValueError: 2",) == record_error(first).causes
+    first, second, third = ValueError("1"), ValueError("2"), ValueError("3")
+    first.__cause__, second.__cause__, third.__cause__ = second, third, second
+    assert ("ValueError: 2", "ValueError: 3") == record_error(first).causes
 
 
 def test_a_long_chain_is_cut():
