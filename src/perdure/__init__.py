@@ -1,0 +1,132 @@
+"""perdure makes autonomous agents survive: durable state, a journal, and resume from both together.
+
+Public names only; each is imported when it is first used (PEP 562), so that `import perdure` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from perdure.engine.programs import Program, program
+    from perdure.engine.runtime import Runtime, open_runtime as open  # noqa: A004 - perdure.open is the public name
+    from perdure.engine.task import Task
+    from perdure.errors import (
+        ActionFailed,
+        ActionTimedOut,
+        CheckFailed,
+        NeedsHuman,
+        OutcomeUnknown,
+        PerdureError,
+        ReducerFailed,
+        ResumeDiverged,
+        RolledBack,
+        StoreError,
+        TaskBusy,
+        TaskCancelled,
+        TaskFailed,
+        TaskFinished,
+        TaskMismatch,
+        TaskParked,
+        TaskPaused,
+        TaskStopped,
+        Unstorable,
+        UsageError,
+    )
+    from perdure.model.effect import Effect, EffectKey
+    from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
+    from perdure.model.secret import SecretRef
+    from perdure.model.strategy import Strategy
+    from perdure.tools import Tool, tool
+
+__version__: Final = "0.1.0"
+
+_HOME: Final[dict[str, str]] = {
+    "open": "perdure.engine.runtime:open_runtime",
+    "Runtime": "perdure.engine.runtime:Runtime",
+    "Task": "perdure.engine.task:Task",
+    "Program": "perdure.engine.programs:Program",
+    "program": "perdure.engine.programs:program",
+    "Tool": "perdure.tools:Tool",
+    "tool": "perdure.tools:tool",
+    "Effect": "perdure.model.effect:Effect",
+    "EffectKey": "perdure.model.effect:EffectKey",
+    "Strategy": "perdure.model.strategy:Strategy",
+    "SecretRef": "perdure.model.secret:SecretRef",
+    "Outcome": "perdure.model.outcome:Outcome",
+    "Succeeded": "perdure.model.outcome:Succeeded",
+    "Failed": "perdure.model.outcome:Failed",
+    "InDoubt": "perdure.model.outcome:InDoubt",
+}
+_ERRORS: Final = (
+    "ActionFailed",
+    "ActionTimedOut",
+    "CheckFailed",
+    "NeedsHuman",
+    "OutcomeUnknown",
+    "PerdureError",
+    "ReducerFailed",
+    "ResumeDiverged",
+    "RolledBack",
+    "StoreError",
+    "TaskBusy",
+    "TaskCancelled",
+    "TaskFailed",
+    "TaskFinished",
+    "TaskMismatch",
+    "TaskParked",
+    "TaskPaused",
+    "TaskStopped",
+    "Unstorable",
+    "UsageError",
+)
+_HOME.update({name: f"perdure.errors:{name}" for name in _ERRORS})
+
+__all__ = [  # noqa: PLE0604 - all are strings; the list is tested against _HOME
+    "ActionFailed",
+    "ActionTimedOut",
+    "CheckFailed",
+    "Effect",
+    "EffectKey",
+    "Failed",
+    "InDoubt",
+    "NeedsHuman",
+    "Outcome",
+    "OutcomeUnknown",
+    "PerdureError",
+    "Program",
+    "ReducerFailed",
+    "ResumeDiverged",
+    "RolledBack",
+    "Runtime",
+    "SecretRef",
+    "StoreError",
+    "Strategy",
+    "Succeeded",
+    "Task",
+    "TaskBusy",
+    "TaskCancelled",
+    "TaskFailed",
+    "TaskFinished",
+    "TaskMismatch",
+    "TaskParked",
+    "TaskPaused",
+    "TaskStopped",
+    "Tool",
+    "Unstorable",
+    "UsageError",
+    "open",
+    "program",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+    module, _, attribute = home.partition(":")
+    found = getattr(import_module(module), attribute)
+    globals()[name] = found
+    return found

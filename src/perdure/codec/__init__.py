@@ -1,0 +1,1 @@
+"""Bytes and values: the lossless value codec, entries and their frames, digests, upcasting, redaction and sealing."""

@@ -1,0 +1,122 @@
+"""Big and repeated leaves of values: blobs and references, on top of the value codec which knows neither.
+
+A `str` or `bytes` leaf over 4 KiB is stored once under its digest ("blob"). A leaf of a patch that stands in the outcome
+of the same entry is written as the path to it ("ref"). An argument that is a view of the state is written as path and
+seq ("state", "run"). All three are tags of the value codec: `{"~": ["blob", …]}`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from perdure.codec import values
+from perdure.codec.redact import redact
+from perdure.errors import CodecError, LimitExceeded
+from perdure.limits import BLOB_FROM_BYTES, LEAF_BYTES_MAX, REFERENCE_FROM_BYTES
+
+_BLOB: Final = re.compile(rb'\{"~":\["blob","(?:str|text|bytes)","([0-9a-f]{64})"')
+
+
+class LeafWriter:
+    """Replaces leaves while one entry's values are encoded, and collects the blobs that its append must carry."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[bytes, bytes] = {}
+        self._known: dict[str | bytes, list[Any]] = {}
+
+    def refer_to(self, result: object) -> None:
+        """From now on write leaves that stand in `result` as references to it."""
+        _index(result, [], self._known)
+
+    def __call__(self, leaf: str | bytes) -> object | None:
+        """Return what to write instead of `leaf`, None to write it as it is."""
+        path = self._known.get(leaf)
+        if path is not None:
+            return {"~": ["ref", *path]}
+        if len(leaf) <= BLOB_FROM_BYTES // 4:  # a character has at most four bytes
+            return None
+        kind, raw = _leaf_bytes(leaf)
+        if len(raw) <= BLOB_FROM_BYTES:
+            return None
+        if len(raw) > LEAF_BYTES_MAX:
+            raise LimitExceeded("one str or bytes value in bytes", len(raw), LEAF_BYTES_MAX)
+        digest = hashlib.sha256(raw).digest()
+        self.blobs[digest] = raw
+        return {"~": ["blob", kind, digest.hex(), len(raw)]}
+
+
+def encode(value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None = None) -> bytes:
+    """Return the bytes of `value` after redaction, its big leaves given to `leaf`."""
+    return values.encode(redact(value), leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special)
+
+
+def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None) -> object:
+    """Return the value in `raw`; "blob" tags are taken from `blobs` (KeyError if missing), "ref" tags from `root`.
+
+    "state" and "run" tags (arguments that were views) come back as text that says what they were: they are for people.
+    """
+
+    def resolve(tag: str, parts: list[Any]) -> object:
+        match tag:
+            case "blob":
+                return _leaf_of(parts[0], blobs[bytes.fromhex(parts[1])])
+            case "ref":
+                return _follow(root, [values.from_wire(part) for part in parts])
+            case "list":
+                return [values.from_wire(part, resolve) for part in parts]
+            case "state" | "run":
+                return f"<{tag} {parts}>"
+            case _:
+                raise CodecError(f"unknown value tag {tag!r}")
+
+    return values.decode(raw, resolve=resolve)
+
+
+def blob_digests(raw: bytes) -> list[bytes]:
+    """Return the digests of the blobs that the encoded value names (quotes inside strings are escaped, so text that
+    looks like a tag is none)."""
+    return [bytes.fromhex(found.decode()) for found in _BLOB.findall(raw)] if b'"blob"' in raw else []
+
+
+def _leaf_bytes(leaf: str | bytes) -> tuple[str, bytes]:
+    if isinstance(leaf, bytes):
+        return "bytes", leaf
+    try:
+        return "str", leaf.encode()
+    except UnicodeEncodeError:
+        return "text", leaf.encode("utf-8", "surrogatepass")
+
+
+def _leaf_of(kind: str, raw: bytes) -> str | bytes:
+    match kind:
+        case "bytes":
+            return raw
+        case "str":
+            return raw.decode()
+        case _:
+            return raw.decode("utf-8", "surrogatepass")
+
+
+def _index(value: object, path: list[Any], known: dict[str | bytes, list[Any]]) -> None:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        if len(value) >= REFERENCE_FROM_BYTES:  # type: ignore[arg-type]  # narrowed by exact type
+            known.setdefault(value, path)  # type: ignore[arg-type]  # narrowed by exact type
+    elif kind is list or kind is tuple:
+        for number, item in enumerate(value):  # type: ignore[arg-type, var-annotated]  # narrowed by exact type
+            _index(item, [*path, number], known)
+    elif kind is dict:
+        for key, item in value.items():  # type: ignore[attr-defined]  # narrowed by exact type
+            _index(item, [*path, values.to_wire(key)], known)
+
+
+def _follow(root: object, path: list[object]) -> object:
+    for step in path:
+        try:
+            root = root[step]  # type: ignore[index]  # checked by the except
+        except (KeyError, IndexError, TypeError) as error:
+            raise CodecError(f"a reference names {path!r}, which is not in the outcome") from error
+    return root

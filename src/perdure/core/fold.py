@@ -1,0 +1,377 @@
+"""From entries to the document and the ledger: the only place that says what an entry means.
+
+Used in two ways. Opening a task feeds it a journal, entry by entry; a running task feeds it each entry that it has just
+put in order, so that both come to the same by construction. The user's state is a tree beside the document: while a
+task runs the views have already written it (`operations=None`), while a journal is read `advance` applies the patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from perdure.core.resume import key_of
+from perdure.core.touched import Touched
+from perdure.core.tracking import StateTree, apply
+from perdure.errors import UnknownKind
+from perdure.limits import ENTRY_BYTES_COUNTED_MIN
+from perdure.model import entry as e
+from perdure.model.checkpoint import Checkpoint, Position
+from perdure.model.document import Document, Kept
+from perdure.model.entry import Entry, Header
+from perdure.model.ledger import Ledger, OpenAction, Rollback
+from perdure.model.patch import Op
+
+FOLD_VERSION: Final = 1  # of what a snapshot holds: raise it when the meaning of an entry is refined
+_FAILED_KEYS_MAX: Final = 1024
+
+
+class Fold:
+    """A task as its journal tells it, up to entry `seq`."""
+
+    def __init__(self, task: str) -> None:
+        self.task = task
+        self.seq = 0
+        self.epoch = 0
+        self.branch = 0
+        self.digest = bytes(32)
+        self.at = 0
+        self.document = Document()
+        self.ledger = Ledger()
+        self.tree = StateTree({})
+        self.touched = Touched()
+        self.bytes_since_snapshot = 0
+        self.snapshot_size = 0
+        self.confirmed: set[tuple[int, bytes]] = set()  # snapshots that the journal names: (seq, digest)
+
+    def advance(self, entry: Entry, operations: tuple[Op, ...] = ()) -> None:
+        """Take `entry` in. `operations` are those of its patch: they are applied to the state.
+
+        The entry must be the next one (loading checks the link); a rollback goes through `jump` instead.
+        """
+        if operations:
+            apply(self.tree.root, operations)
+        self.note(entry.header, entry.payload, operations, digest=entry.digest, size=entry.size)
+
+    def note(self, header: Header, payload: e.Payload, operations: tuple[Op, ...], *, digest: bytes, size: int) -> None:
+        """Take an entry in whose patch the views have already written to the state."""
+        rule = _RULES.get(type(payload))
+        if rule is None:
+            raise UnknownKind(header.kind, header.version, header.seq)
+        if operations:
+            self.touched.mark(operations, header.seq)
+        self.seq, self.epoch, self.at, self.digest = header.seq, header.epoch, header.at, digest
+        self.bytes_since_snapshot += max(size, ENTRY_BYTES_COUNTED_MIN)
+        rule(self, header, payload, bool(operations))
+
+    def jump(self, entry: Entry, earlier: Fold) -> None:
+        """Take in the RolledBack `entry`: the document becomes that of `earlier` (folded to its `to_seq`)."""
+        self.document, self.tree, self.touched = earlier.document, earlier.tree, earlier.touched
+        self.branch = entry.header.branch
+        self.note(entry.header, entry.payload, (), digest=entry.digest, size=entry.size)
+
+
+# --- the task -------------------------------------------------------------------------------------------------------
+def _task_started(fold: Fold, header: Header, payload: e.TaskStarted, _patched: bool) -> None:  # noqa: FBT001 - one signature for all rules
+    ledger = fold.ledger
+    ledger.name, ledger.goal, ledger.driver = payload.name, payload.goal, payload.driver
+    ledger.workspace, ledger.strategies, ledger.failures_max = payload.workspace, payload.strategies, payload.failures_max
+    ledger.holder, ledger.started_at = payload.holder, header.at
+    fold.document.state_version = payload.state_version
+
+
+def _lease_claimed(fold: Fold, _header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
+    ledger = fold.ledger
+    ledger.holder = payload.holder
+    crashed_again = payload.after_crash and not payload.by_hand
+    if not crashed_again:
+        ledger.starts_in_row = 0
+    else:
+        ledger.starts_in_row = 1 if ledger.settled_under_lease else ledger.starts_in_row + 1
+    ledger.settled_under_lease = False
+
+
+def _task_resumed(fold: Fold, _header: Header, _payload: e.TaskResumed, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "running", "")
+
+
+def _program_called(fold: Fold, _header: Header, payload: e.ProgramCalled, _patched: bool) -> None:  # noqa: FBT001
+    fold.ledger.attempt = payload.attempt
+    fold.ledger.last_failure = None
+
+
+def _task_paused(fold: Fold, _header: Header, payload: e.TaskPausedEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "paused", f"by {payload.by}" + (f": {payload.reason}" if payload.reason else ""))
+
+
+def _task_parked(fold: Fold, _header: Header, payload: e.TaskParkedEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "parked", payload.reason)
+    fold.ledger.until = payload.until
+
+
+def _question_asked(fold: Fold, _header: Header, payload: e.QuestionAsked, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "needs_human", f"{payload.reason}: {payload.question}")
+    fold.ledger.question_action = payload.action
+
+
+def _question_answered(fold: Fold, _header: Header, _payload: e.QuestionAnswered, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "running", "answered")
+    fold.ledger.failures = 0  # a person has looked: the count begins anew, the journal keeps the old ones
+    fold.ledger.retries = 0
+
+
+def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
+    if payload.what == "tell":
+        fold.ledger.messages.append(payload.text)
+
+
+def _task_succeeded(fold: Fold, header: Header, _payload: e.TaskSucceeded, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "succeeded", "")
+    fold.ledger.result_seq = header.seq
+
+
+def _task_failed(fold: Fold, _header: Header, payload: e.TaskFailedEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "failed", payload.reason)
+
+
+def _task_cancelled(fold: Fold, _header: Header, payload: e.TaskCancelledEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "cancelled", f"by {payload.by}")
+
+
+def _set_status(fold: Fold, status: str, reason: str) -> None:
+    ledger = fold.ledger
+    ledger.status, ledger.reason, ledger.until, ledger.question_action = status, reason, 0, ""  # type: ignore[assignment]  # callers pass members of Status
+
+
+# --- actions --------------------------------------------------------------------------------------------------------
+def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _patched: bool) -> None:  # noqa: FBT001
+    fold.ledger.open[payload.action] = OpenAction(
+        action=payload.action,
+        tool=payload.tool,
+        effect=payload.effect,
+        digest=payload.digest,
+        intent=header.seq,
+        epoch=header.epoch,
+        branch=header.branch,
+        intended_at=header.at,
+        key=payload.key,
+        loop=payload.loop,
+        effect_key=payload.effect_key,
+        attempt=payload.attempt,
+        timeout_s=payload.timeout_s,
+        reduces=payload.reduces,
+    )
+
+
+def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patched: bool) -> None:  # noqa: FBT001
+    ledger = fold.ledger
+    ledger.settled_under_lease = True
+    action = ledger.open.pop(payload.action, None)
+    if action is None:
+        return  # a late word on something that was settled already: it stays in the journal, nothing follows
+    if payload.outcome == "in_doubt":
+        ledger.open[payload.action] = msgspec.structs.replace(action, in_doubt=True)
+        return
+    ledger.actions += 1
+    ledger.tokens_in += payload.tokens_in
+    ledger.tokens_out += payload.tokens_out
+    if payload.outcome == "failed":
+        ledger.failed_actions += 1
+        _keep_effect_key(ledger, action)
+        return
+    ledger.retries = 0
+    ledger.failed_keys.pop(key_of(action.tool, action.key or action.digest.hex()), None)
+    if action.branch == fold.branch:
+        _keep_outcome(fold, header.seq, payload, action, patched)
+
+
+def _keep_effect_key(ledger: Ledger, action: OpenAction) -> None:
+    if not action.effect_key:
+        return
+    ledger.failed_keys[key_of(action.tool, action.key or action.digest.hex())] = action.effect_key
+    if len(ledger.failed_keys) > _FAILED_KEYS_MAX:
+        del ledger.failed_keys[next(iter(ledger.failed_keys))]
+
+
+def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAction, patched: bool) -> None:  # noqa: FBT001
+    document = fold.document
+    if patched:
+        document.changed = seq
+        _drop_loose(fold, keep_effects=True)
+    unapplied = bool(payload.unapplied)
+    if not action.key and action.reduces and not unapplied:
+        return  # the program asks its state before it acts again
+    kept = Kept(
+        action=action.action,
+        tool=action.tool,
+        digest=action.digest,
+        intent=action.intent,
+        settled=seq,
+        key=action.key,
+        free=action.effect.is_free,
+        unapplied=unapplied,
+    )
+    if action.loop:
+        document.places.setdefault(action.loop, {})[key_of(action.tool, action.key)] = kept
+    elif action.key:
+        document.keyed[key_of(action.tool, action.key)] = kept
+    else:
+        document.loose.append(kept)
+
+
+def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _patched: bool) -> None:  # noqa: FBT001
+    document, ledger = fold.document, fold.ledger
+    ledger.open.pop(payload.action, None)
+    document.loose = [kept for kept in document.loose if kept.action != payload.action]
+    ledger.facts.append(f"action {payload.action} is kept as it happened; no call will claim it")
+
+
+# --- the document ---------------------------------------------------------------------------------------------------
+def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: bool) -> None:  # noqa: FBT001
+    if payload.action:
+        _mark_applied(fold.document, payload.action)
+    fold.document.changed = header.seq
+    _drop_loose(fold, keep_effects=bool(payload.action))
+
+
+def _mark_applied(document: Document, action: str) -> None:
+    document.loose = [kept for kept in document.loose if kept.action != action]
+    for group in (document.keyed, *document.places.values()):
+        for key, kept in group.items():
+            if kept.action == action:
+                group[key] = msgspec.structs.replace(kept, unapplied=False)
+                return
+
+
+def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001
+    fold.document.plan = payload.steps
+    fold.document.changed = header.seq
+
+
+def _position_moved(fold: Fold, header: Header, payload: e.PositionMoved, _patched: bool) -> None:  # noqa: FBT001
+    document, loop = fold.document, payload.loop
+    document.positions[loop] = Position(done=payload.done, item=payload.item, trail=payload.trail)
+    document.places.pop(loop, None)
+    document.changed = header.seq
+    if not payload.item and len(document.positions) > 1:  # a body ended: the loops inside it are over
+        inner = [name for name in document.positions if name.startswith(f"{loop}[")]
+        for name in inner:
+            del document.positions[name]
+            document.places.pop(name, None)
+
+
+def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, _patched: bool) -> None:  # noqa: FBT001
+    document = fold.document
+    mark = Checkpoint(
+        name=payload.name, seq=header.seq, changed=document.changed, reason=payload.reason, verdict=payload.verdict
+    )
+    document.checkpoints.append(mark)
+    _drop_loose(fold)
+
+
+def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: bool) -> None:  # noqa: FBT001
+    document = fold.document
+    if not payload.passed:
+        document.loose = [kept for kept in document.loose if not kept.free]
+    elif payload.name not in document.checks:
+        document.checks[payload.name] = header.seq
+        fold.ledger.failures = max(0, fold.ledger.failures - 1)  # verified progress
+
+
+def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
+    """What no call has claimed by now is never handed out.
+
+    An effect's outcome survives the patch of another action; an edit or a checkpoint anchors it (the engine has refused
+    them while it was unclaimed). Free intents of earlier runs are forgotten: running those again does no harm.
+    """
+    document, ledger = fold.document, fold.ledger
+    document.loose = [kept for kept in document.loose if not kept.free] if keep_effects else []
+    stale = [a.action for a in ledger.open.values() if a.effect.is_free and a.epoch < fold.epoch]
+    for action in stale:
+        del ledger.open[action]
+
+
+# --- recovery -------------------------------------------------------------------------------------------------------
+def _failure_observed(fold: Fold, _header: Header, payload: e.FailureObserved, _patched: bool) -> None:  # noqa: FBT001
+    ledger = fold.ledger
+    ledger.last_failure = payload.failure
+    if payload.counted:
+        ledger.failures += 1
+    else:
+        ledger.retries += 1
+
+
+def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _patched: bool) -> None:  # noqa: FBT001
+    names = [strategy.name for strategy in fold.ledger.strategies]
+    fold.document.strategy = names.index(payload.strategy.name) if payload.strategy.name in names else 0
+    fold.document.changed = header.seq
+
+
+def _lesson_learned(fold: Fold, _header: Header, payload: e.LessonLearned, _patched: bool) -> None:  # noqa: FBT001
+    fold.ledger.lessons.append(payload.text)
+
+
+def _rollback_began(fold: Fold, _header: Header, payload: e.RollbackBegan, _patched: bool) -> None:  # noqa: FBT001
+    fold.ledger.rollback = Rollback(to_seq=payload.to_seq, checkpoint=payload.checkpoint, moves=payload.moves)
+
+
+def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandoned, _patched: bool) -> None:  # noqa: FBT001
+    fold.ledger.rollback = None
+
+
+def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
+    """`jump` has put the earlier document in place; what was loose then is not handed out on the new branch."""
+    ledger = fold.ledger
+    ledger.rollback, ledger.rollbacks = None, ledger.rollbacks + 1
+    ledger.open = {name: action for name, action in ledger.open.items() if not action.effect.is_free}
+    fold.document.loose.clear()
+    fold.document.changed = header.seq
+
+
+def _recorded_only(_fold: Fold, _header: Header, _payload: e.Payload, _patched: bool) -> None:  # noqa: FBT001
+    """Nothing follows from it for document and ledger."""
+
+
+def _fact_stated(fold: Fold, _header: Header, payload: e.FactStated, _patched: bool) -> None:  # noqa: FBT001
+    fold.ledger.facts.append(payload.text)
+
+
+def _snapshot_taken(fold: Fold, _header: Header, payload: e.SnapshotTaken, _patched: bool) -> None:  # noqa: FBT001
+    fold.confirmed.add((payload.at_seq, payload.digest))
+
+
+_RULES: Final[dict[type, Callable[..., None]]] = {
+    e.TaskStarted: _task_started,
+    e.LeaseClaimed: _lease_claimed,
+    e.TaskResumed: _task_resumed,
+    e.ProgramCalled: _program_called,
+    e.TaskPausedEntry: _task_paused,
+    e.TaskParkedEntry: _task_parked,
+    e.QuestionAsked: _question_asked,
+    e.QuestionAnswered: _question_answered,
+    e.MessageReceived: _message_received,
+    e.TaskSucceeded: _task_succeeded,
+    e.TaskFailedEntry: _task_failed,
+    e.TaskCancelledEntry: _task_cancelled,
+    e.ActionIntended: _action_intended,
+    e.ActionSettled: _action_settled,
+    e.ActionReleased: _action_released,
+    e.StateEdited: _state_edited,
+    e.PlanAdopted: _plan_adopted,
+    e.PositionMoved: _position_moved,
+    e.CheckpointMarked: _checkpoint_marked,
+    e.CheckJudged: _check_judged,
+    e.ValuesDrawn: _recorded_only,
+    e.NoteWritten: _recorded_only,
+    e.FactStated: _fact_stated,
+    e.FailureObserved: _failure_observed,
+    e.DecisionTaken: _recorded_only,
+    e.StrategyChosen: _strategy_chosen,
+    e.LessonLearned: _lesson_learned,
+    e.RollbackBegan: _rollback_began,
+    e.RollbackAbandoned: _rollback_abandoned,
+    e.RolledBackEntry: _rolled_back,
+    e.SnapshotTaken: _snapshot_taken,
+}

@@ -1,0 +1,424 @@
+"""The critical section: one call of a tool, from its gate to its durable outcome.
+
+    gate ─ find ─▶ intent written ─▶ tool runs ─▶ outcome + patch written
+                   (free tools: the intent waits for the outcome, at most 50 ms)
+
+`core/resume.py` says whether a call is already answered, this module does what it says. Crash points have their names
+in `engine/crashpoints.py`. Called by `engine/task.py` only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
+from perdure.core import resume
+from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, Unanchored
+from perdure.engine import arguments, crashpoints, dispatch
+from perdure.engine.boundary import Boundary
+from perdure.engine.loading import read_entry, result_of
+from perdure.engine.session import Session
+from perdure.errors import EffectNotAnchored, KeyReused, ReducerFailed, Unstorable, UsageError
+from perdure.limits import EDIT_WAIT_S
+from perdure.model import entry as e
+from perdure.model.effect import Effect
+from perdure.model.failure import ErrorRecord
+from perdure.model.ids import plain_text
+from perdure.model.ledger import OpenAction
+from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
+from perdure.model.patch import Op, ops_to_value
+from perdure.tools import Tool
+from perdure.tools.recording import record_error
+from perdure.tools.results import dump, rebuild
+
+Reducer = Callable[[Any, Any], None]
+_UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})  # an effect in flight is in doubt, not failed
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What `task.using(...)` sets for one call."""
+
+    key: str = ""
+    loop: str = ""  # set by `each`: then `key` is the place in it
+    timeout_s: float | None = None
+    fresh: bool = False
+    result_type: Any = None
+    effect: Effect | None = None
+    name: str = ""
+
+
+class Work(msgspec.Struct, kw_only=True):
+    """One call on its way."""
+
+    tool: Tool[..., Any]
+    call: Call
+    arguments: arguments.Recorded
+    options: Options
+    then: Reducer | None
+    action: str
+    effect_key: str = ""
+    attempt: int = 1
+    intent: int = 0
+    started_at: int = 0
+    began: float = 0.0  # monotonic
+
+    @property
+    def timeout_s(self) -> float:
+        """How long the tool may take."""
+        return self.tool.timeout_s if self.options.timeout_s is None else self.options.timeout_s
+
+
+class Ending(msgspec.Struct, kw_only=True):
+    """How one call ended, before it is written."""
+
+    outcome: Literal["succeeded", "failed", "in_doubt"]
+    raw: bytes = b""  # the encoded result
+    writer: LeafWriter = msgspec.field(default_factory=LeafWriter)
+    typed: object = None  # the result as the caller and the reducer see it
+    error: ErrorRecord | None = None
+    invalid: bool = False
+    by: str = ""
+
+
+async def perform(
+    session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
+) -> tuple[str, Outcome]:
+    """Answer one call of `tool` with the arguments `given` by name; return (action id, outcome)."""
+    work = _prepare(session, tool, given, options, then)
+    if not work.call.key:
+        return await _answer(session, work)
+    async with _alone(session, resume.key_of(tool.name, f"{work.call.loop}\n{work.call.key}")):
+        return await _answer(session, work)
+
+
+async def settle_late(session: Session, work: Work, error: BaseException | None, value: object) -> None:
+    """Settle an action whose thread ended after its time-out, if nobody has settled it in the meantime."""
+    if work.action not in session.fold.ledger.open or session.sequencer.dead is not None or session.is_closed:
+        return
+    if error is None:
+        await _succeed(session, work, value, by="late")
+    else:
+        await _write(session, work, Ending(outcome="failed", error=record_error(error), by="late"))
+
+
+def _prepare(
+    session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
+) -> Work:
+    name = options.name or tool.name
+    effect = options.effect or tool.effect
+    fold = session.fold
+    recorded = arguments.record(name, dict(given), fold.touched, fold.seq, keyed=bool(options.key))
+    call = Call(
+        tool=name,
+        effect=effect,
+        digest=recorded.digest,
+        key=options.key,
+        loop=options.loop,
+        takes_loose=not (tool.poll or options.fresh),
+        names=(name, *tool.aliases),
+    )
+    action = session.world.ids.short_id()
+    return Work(tool=tool, call=call, arguments=recorded, options=options, then=then, action=action)
+
+
+@contextlib.asynccontextmanager
+async def _alone(session: Session, key: str) -> Any:  # noqa: ANN401 - an async generator
+    """The same key twice at once: the second waits for the first, and is then answered by its outcome."""
+    while (other := session.busy_keys.get(key)) is not None:
+        await asyncio.shield(other)
+    mine = session.busy_keys[key] = asyncio.get_running_loop().create_future()
+    try:
+        yield
+    finally:
+        del session.busy_keys[key]
+        mine.set_result(None)
+
+
+async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
+    fold = session.fold
+    match resume.find(work.call, fold.document, fold.ledger, session.claimed | session.running):
+        case Answered(kept):
+            session.claimed.add(kept.action)
+            return kept.action, await _hand_out(session, work, kept.settled, unapplied=kept.unapplied)
+        case Interrupted(action):
+            return action.action, await _go_on(session, work, action)
+        case Fresh(effect_key):
+            if work.tool.key_parameter is not None:
+                work.effect_key = (not work.options.fresh and effect_key) or session.world.ids.short_id()
+            return work.action, await _run(session, work)
+        case Clash(seq):
+            raise KeyReused(work.call.tool, work.call.key, seq)
+        case Unanchored(kept):
+            raise EffectNotAnchored(kept.action, kept.tool)
+
+
+async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) -> Outcome:
+    """Return the recorded outcome at `seq`; run its reducer if that is still to be done."""
+    await session.commit()  # what this process wrote a moment ago may still be on its way
+    store = session.world.store
+    entry = await read_entry(store, session.task, seq)
+    settled = entry.payload
+    if not isinstance(settled, e.ActionSettled):
+        raise UsageError(f"entry {seq} of task {session.task!r} is no outcome")
+    session.tell("action_found", action=settled.action, tool=work.call.tool, seq=seq)
+    if settled.error is not None:
+        return Failed(settled.error)
+    value = rebuild(await result_of(store, session.task, seq, settled), _result_type(work))
+    if unapplied and work.then is not None:
+        await session.edit_closed.wait()
+        await _apply_late(session, work, settled.action, value)
+    return Succeeded(value, valid=not settled.invalid)
+
+
+async def _apply_late(session: Session, work: Work, action: str, value: object) -> None:
+    """Run the reducer of an outcome that stood without its patch."""
+    ending = Ending(outcome="succeeded", typed=value)
+    with Boundary() as caught:
+        operations, patch = _reduce(session, work, ending)
+        session.put(e.StateEdited(patch=patch, action=action), operations=operations, blobs=ending.writer.blobs)
+    if caught.error is not None:
+        raise ReducerFailed(action, work.call.tool, caught.error) from caught.error
+    await session.commit()
+
+
+async def _go_on(session: Session, work: Work, earlier: OpenAction) -> Outcome:
+    """An earlier run dispatched this call and never settled it: its `retry` says what to do."""
+    work.action, work.effect_key, work.attempt = earlier.action, earlier.effect_key, earlier.attempt + 1
+    work.intent = earlier.intent
+    session.claimed.add(work.action)
+    crashpoints.reach("during_recovery")
+    thread = session.late.get(work.action)
+    if thread is not None:
+        await asyncio.wait([asyncio.wrap_future(thread)])
+        if work.action not in session.fold.ledger.open:  # its late result has settled it
+            return (await _answer(session, work))[1]
+    match resume.rule_for(earlier):
+        case "run":
+            return await _run(session, work)
+        case "probe":
+            return await _ask_the_world(session, work, earlier)
+        case "doubt":
+            return await _leave_in_doubt(session, work, "interrupted before its outcome was known")
+
+
+async def _ask_the_world(session: Session, work: Work, earlier: OpenAction) -> Outcome:
+    clock = session.world.clock
+    settled_by = earlier.intended_at + int((earlier.timeout_s + work.tool.settle_s) * 1_000_000)
+    wait_s = (settled_by - clock.now()) / 1_000_000
+    found = await dispatch.probe(session, work.tool, work.arguments.plain)
+    if found is False and wait_s > 0:  # "no" counts only when a slow first call could no longer arrive
+        await asyncio.sleep(wait_s)
+        found = await dispatch.probe(session, work.tool, work.arguments.plain)
+    if found is None:
+        return await _leave_in_doubt(session, work, "the probe could not tell whether it happened")
+    if found is False:
+        return await _run(session, work)
+    return await _succeed(session, work, None if found is True else found, by="probe")
+
+
+async def _leave_in_doubt(session: Session, work: Work, reason: str) -> Outcome:
+    open_ = session.fold.ledger.open.get(work.action)
+    if open_ is None or not open_.in_doubt:
+        record = ErrorRecord(type="InDoubt", message=reason)
+        await _write(session, work, Ending(outcome="in_doubt", error=record, by="resume"))
+    return InDoubt(reason)
+
+
+async def _run(session: Session, work: Work) -> Outcome:
+    """Intent, tool, outcome."""
+    async with session.slots:
+        session.running.add(work.action)
+        session.claimed.add(work.action)
+        try:
+            await _intend(session, work)
+            return await _dispatch(session, work)
+        finally:
+            session.running.discard(work.action)
+
+
+async def _intend(session: Session, work: Work) -> None:
+    crashpoints.reach("before_intent")
+    call, clock = work.call, session.world.clock
+    document = session.fold.document
+    work.intent = session.put(
+        e.ActionIntended(
+            action=work.action,
+            tool=call.tool,
+            effect=call.effect,
+            arguments=msgspec.Raw(work.arguments.raw),
+            digest=call.digest,
+            key=call.key,
+            loop=call.loop,
+            effect_key=work.effect_key,
+            attempt=work.attempt,
+            timeout_s=work.timeout_s,
+            step=document.step,
+            strategy=_strategy_name(session),
+            paid=work.tool.paid,
+            reduces=work.then is not None,
+        ),
+        blobs=work.arguments.blobs,
+    )
+    if not call.effect.is_free or work.tool.paid:
+        try:
+            await session.commit()  # the intent is durable before the effect
+        except asyncio.CancelledError as error:
+            record = msgspec.structs.replace(record_error(error), message="cancelled before the tool was called")
+            await _write(session, work, Ending(outcome="failed", error=record))
+            raise
+    crashpoints.reach("after_intent")
+    work.started_at, work.began = clock.now(), clock.monotonic()
+    session.tell("action_started", action=work.action, tool=call.tool, key=call.key)
+
+
+async def _dispatch(session: Session, work: Work) -> Outcome:
+    value: object = None
+    with Boundary() as caught:
+        try:
+            value = await dispatch.call(session, work.tool, work.arguments.plain, work.effect_key, work.timeout_s)
+        except asyncio.CancelledError as error:
+            await _fail(session, work, error)
+            raise
+    if caught.error is None:
+        crashpoints.reach("after_effect")
+        return await _judge(session, work, value)
+    if isinstance(caught.error, dispatch.OutOfTimeError) and caught.error.thread is not None:
+        session.late[work.action] = caught.error.thread
+        dispatch.when_done(caught.error.thread, lambda error, late: settle_late(session, work, error, late))
+    return await _fail(session, work, caught.error)
+
+
+async def _judge(session: Session, work: Work, value: object) -> Outcome:
+    """Apply `valid=`: a free result that fails it is a failed call; an effect's stays, marked."""
+    valid = work.tool.valid
+    if valid is None:
+        return await _succeed(session, work, value)
+    holds = False
+    with Boundary():  # a result that its own check cannot read is not valid
+        holds = bool(valid(value))
+    if holds or not work.call.effect.is_free:
+        return await _succeed(session, work, value, invalid=not holds)
+    error = ErrorRecord(type="InvalidResult", message="the result does not pass valid=", failure_class="output")
+    await _write(session, work, Ending(outcome="failed", error=error))
+    return Failed(error)
+
+
+async def _fail(session: Session, work: Work, error: BaseException) -> Outcome:
+    record = record_error(error)
+    if work.call.effect.is_free or record.failure_class not in _UNCERTAIN:
+        await _write(session, work, Ending(outcome="failed", error=record))
+        return Failed(record)
+    await _write(session, work, Ending(outcome="in_doubt", error=record))
+    if work.call.effect.retry == "keyed":
+        return Failed(record)  # it may be sent again under the same key: for the caller this is a passing failure
+    return InDoubt(f"{record.type}: {record.message}")
+
+
+async def _succeed(session: Session, work: Work, value: object, *, invalid: bool = False, by: str = "") -> Outcome:
+    writer = LeafWriter()
+    try:
+        raw = leaves.encode(dump(value), writer)
+    except UsageError as refused:
+        return await _unstorable(session, work, refused)
+    decoded = leaves.decode(raw, writer.blobs)
+    typed = rebuild(decoded, _result_type(work))
+    ending = Ending(outcome="succeeded", raw=raw, writer=writer, typed=typed, invalid=invalid, by=by)
+    failure = await _write(session, work, ending)
+    if failure is not None:
+        raise failure
+    return Succeeded(typed, valid=not invalid)
+
+
+async def _unstorable(session: Session, work: Work, refused: UsageError) -> Outcome:
+    """A result that cannot be stored: never a reason to run an effect again."""
+    record = msgspec.structs.replace(record_error(refused), failure_class="output")
+    outcome: Literal["failed", "succeeded"] = "failed" if work.call.effect.is_free else "succeeded"
+    await _write(session, work, Ending(outcome=outcome, error=record, invalid=True))
+    return Failed(record)
+
+
+async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed | None:
+    """Write the outcome, and with it the patch of `then=`; return what the reducer raised, if it did.
+
+    The outcome is always written. Where its patch cannot be made (the reducer raised, an edit stays open for over a
+    second) it is unapplied: the next matching act runs only the reducer.
+    """
+    reduces = work.then is not None and ending.outcome == "succeeded" and ending.error is None
+    if reduces and not session.edit_closed.is_set():
+        await asyncio.wait([asyncio.ensure_future(session.edit_closed.wait())], timeout=EDIT_WAIT_S)
+    operations: tuple[Op, ...] = ()
+    patch, unapplied, failure = e.NOTHING, "", None
+    if reduces and not session.edit_closed.is_set():
+        unapplied = f"an edit was open for over {EDIT_WAIT_S:g} s"
+    elif reduces:
+        with Boundary() as caught:
+            operations, patch = _reduce(session, work, ending)
+        if caught.error is not None:
+            unapplied = f"{type(caught.error).__name__}: {caught.error}"
+            failure = ReducerFailed(work.action, work.call.tool, caught.error)
+            failure.__cause__ = caught.error
+    seq = session.put(_settled(session, work, ending, patch, unapplied), operations=operations, blobs=ending.writer.blobs)
+    await session.commit()
+    crashpoints.reach("after_outcome")
+    session.tell("action_settled", action=work.action, tool=work.call.tool, seq=seq, outcome=ending.outcome)
+    return failure
+
+
+def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...], e.Raw]:
+    """Run `then=` on the state; return its operations and their encoded patch. What it raises leaves nothing behind."""
+    if work.then is None:
+        return (), e.NOTHING
+    edit = session.begin_edit()
+    try:
+        returned: object = work.then(edit.view, ending.typed)
+        if inspect.isawaitable(returned):
+            _close(returned)
+            raise UsageError("then= must be a plain function, not a coroutine function")
+        operations = edit.finish()
+        if not operations:
+            return (), e.NOTHING
+        if ending.raw:
+            ending.writer.refer_to(leaves.decode(ending.raw, ending.writer.blobs))
+        return operations, msgspec.Raw(leaves.encode(ops_to_value(operations), ending.writer))
+    except BaseException:
+        edit.undo()
+        raise
+
+
+def _close(awaitable: object) -> None:
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()
+
+
+def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unapplied: str) -> e.ActionSettled:
+    clock = session.world.clock
+    return e.ActionSettled(
+        action=work.action,
+        intent=work.intent,
+        outcome=ending.outcome,
+        result=msgspec.Raw(ending.raw) if ending.raw else e.NOTHING,
+        error=ending.error,
+        patch=patch,
+        unapplied=plain_text(unapplied),
+        invalid=ending.invalid,
+        started_at=work.started_at,
+        duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began else 0,
+        by=ending.by,
+    )
+
+
+def _result_type(work: Work) -> object:
+    return work.tool.result_type if work.options.result_type is None else work.options.result_type
+
+
+def _strategy_name(session: Session) -> str:
+    strategies = session.fold.ledger.strategies
+    return strategies[session.fold.document.strategy].name if strategies else ""

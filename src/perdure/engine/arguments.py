@@ -1,0 +1,126 @@
+"""A call's arguments as they are recorded, digested, and handed to the tool.
+
+A view of the state is written as its path and seq, never copied into the journal; a list that holds views in a row (a
+history with one new message) as runs. So a loop that passes its whole history each turn writes the same bytes each turn.
+The tool gets a plain copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from perdure.codec import leaves, values
+from perdure.codec.leaves import LeafWriter
+from perdure.core.touched import Touched
+from perdure.core.tracking import ListView, MapView, SetView
+
+
+VIEWS: Final = (MapView, ListView, SetView)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """Arguments in their three forms."""
+
+    raw: bytes
+    digest: bytes
+    plain: dict[str, object]
+    blobs: dict[bytes, bytes]
+
+
+def record(tool: str, arguments: dict[str, object], touched: Touched, seq: int, *, keyed: bool) -> Recorded:
+    """Return `arguments` (by parameter name) as recorded for a call of `tool`.
+
+    `seq` is the journal's head: a view is the state as of it. In the digest a view counts by path and the seq of the
+    last patch at or under it; for a `keyed` call by its path alone, since a resumed program makes the same call when
+    its state has grown. Raises Unstorable naming the argument.
+    """
+    shaping = _Shaping(seq)
+    shaped = {name: shaping.list_of(value) if type(value) is list else value for name, value in arguments.items()}
+    raw = leaves.encode(shaped, shaping.writer, special=shaping)
+    if not shaping.has_views:
+        return Recorded(raw, _digest(tool, arguments), arguments, shaping.writer.blobs)
+    marked = {name: _marked(value, touched, keyed=keyed) for name, value in arguments.items()}
+    plain = {name: _plain(value) for name, value in arguments.items()}
+    return Recorded(raw, _digest(tool, marked), plain, shaping.writer.blobs)
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """Consecutive elements `first` to `end` (not included) of the list at `path`."""
+
+    path: tuple[object, ...]
+    first: int
+    end: int
+
+
+class _Segments(msgspec.Struct, frozen=True):
+    """A list of arguments, its views gathered into runs."""
+
+    parts: list[object]
+
+
+class _Shaping:
+    """Writes what the codec does not know: views, and lists with views in a row."""
+
+    def __init__(self, seq: int) -> None:
+        self.writer = LeafWriter()
+        self.has_views = False
+        self._seq = seq
+
+    def list_of(self, items: list[object]) -> object:
+        """Return `items`, or their segments where elements of a list of the state stand among them."""
+        if not any(isinstance(item, VIEWS) for item in items):
+            return items
+        parts: list[object] = []
+        for item in items:
+            path = item.path if isinstance(item, VIEWS) else ()
+            if not path or type(path[-1]) is not int:
+                parts.append(item)
+            elif parts and isinstance(last := parts[-1], _Run) and (last.path, last.end) == (path[:-1], path[-1]):
+                parts[-1] = _Run(last.path, last.first, last.end + 1)
+            else:
+                parts.append(_Run(path[:-1], path[-1], path[-1] + 1))
+        return _Segments(parts)
+
+    def __call__(self, value: object, _path: tuple[object, ...]) -> object | None:
+        """Return the wire form of a view, run or list of segments, None for anything else."""
+        if isinstance(value, VIEWS):
+            self.has_views = True
+            return {"~": ["state", values.to_wire(list(value.path)), self._seq]}
+        if isinstance(value, _Run):
+            self.has_views = True
+            return {"~": ["run", values.to_wire(list(value.path)), value.first, value.end, self._seq]}
+        if isinstance(value, _Segments):
+            return {"~": ["list", *(values.to_wire(part, leaf=self.writer, special=self) for part in value.parts)]}
+        return None
+
+
+def _digest(tool: str, arguments: dict[str, object]) -> bytes:
+    return hashlib.sha256(tool.encode() + b"\n" + values.canonical(arguments)).digest()
+
+
+def _marked(value: object, touched: Touched, *, keyed: bool) -> Any:  # noqa: ANN401 - any value of the domain
+    """Return `value` with each view replaced by what stands for it in a digest."""
+    if isinstance(value, VIEWS):
+        return ("view of the state", value.path, 0 if keyed else touched.last(value.path))
+    if type(value) is list:
+        return [_marked(item, touched, keyed=keyed) for item in value]
+    if type(value) is tuple:
+        return tuple(_marked(item, touched, keyed=keyed) for item in value)
+    if type(value) is dict:
+        return {key: _marked(item, touched, keyed=keyed) for key, item in value.items()}
+    return value
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - any value of the domain
+    if isinstance(value, VIEWS):
+        return value.plain()
+    if type(value) is list:
+        return [_plain(item) for item in value]
+    if type(value) is tuple:
+        return tuple(_plain(item) for item in value)
+    if type(value) is dict:
+        return {key: _plain(item) for key, item in value.items()}
+    return value

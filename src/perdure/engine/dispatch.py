@@ -1,0 +1,91 @@
+"""Calls a tool's function: on the loop or in a thread, within its time. Records nothing (that is `action.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from perdure.engine.boundary import Boundary
+from perdure.engine.session import Session, current_tool
+from perdure.errors import UsageError
+from perdure.limits import PROBE_ATTEMPTS_MAX, RETRY_BASE_S
+from perdure.tools import Tool
+
+
+class OutOfTimeError(TimeoutError):
+    """The tool's time ran out; `thread` is what still runs of it, None for a coroutine."""
+
+    failure_class = "timeout"
+
+    def __init__(self, timeout_s: float, thread: Future[Any] | None) -> None:
+        self.thread = thread
+        super().__init__(f"no result within {timeout_s:g} s")
+
+
+async def call(
+    session: Session, tool: Tool[..., Any], given: Mapping[str, object], effect_key: str, timeout_s: float
+) -> Any:  # noqa: ANN401 - whatever the tool returns
+    """Return what the tool returns; raise what it raises, or OutOfTimeError."""
+    token = current_tool.set(tool.name)
+    deadline = session.world.ticker.arm(timeout_s)
+    thread: Future[Any] | None = None
+    try:
+        if tool.quick:
+            return tool.call(given, effect_key)
+        if tool.is_coroutine:
+            return await tool.call(given, effect_key)
+        thread = session.world.threads.submit(contextvars.copy_context().run, tool.call, given, effect_key)
+        return await asyncio.shield(asyncio.wrap_future(thread))
+    except asyncio.CancelledError:
+        if deadline.caught():
+            raise OutOfTimeError(timeout_s, thread) from None
+        raise
+    finally:
+        session.world.ticker.disarm(deadline)
+        current_tool.reset(token)
+
+
+async def probe(session: Session, tool: Tool[..., Any], given: Mapping[str, object]) -> Any:  # noqa: ANN401
+    """Ask the world whether the effect happened.
+
+    True or a result (not a bool): it did; False: it did not; None: nobody knows, also when the probe itself fails
+    three times.
+    """
+    question = tool.probe
+    if question is None:
+        raise UsageError(f"tool {tool.name!r} has no probe")
+    function: Any = question
+    for attempt in range(PROBE_ATTEMPTS_MAX):
+        with Boundary() as caught:
+            async with asyncio.timeout(tool.timeout_s):
+                return await _asked(session, function, given)
+        session.tell("probe_failed", tool=tool.name, error=str(caught.error))
+        await asyncio.sleep(RETRY_BASE_S * 2**attempt)
+    return None
+
+
+def when_done(
+    thread: Future[Any], settle: Callable[[BaseException | None, object], Awaitable[None]]
+) -> asyncio.Future[Any]:
+    """Call `settle(error, value)` on this loop when `thread` has ended."""
+
+    async def wait() -> None:
+        future = asyncio.wrap_future(thread)
+        await asyncio.wait([future])
+        if not future.cancelled():
+            error = future.exception()
+            await settle(error, None if error else future.result())
+
+    return asyncio.ensure_future(wait())
+
+
+async def _asked(session: Session, function: Any, given: Mapping[str, object]) -> Any:  # noqa: ANN401
+    if inspect.iscoroutinefunction(getattr(function, "__wrapped__", function)):
+        return await function(**given)
+    loop = asyncio.get_running_loop()
+    answer = await loop.run_in_executor(session.world.threads, lambda: function(**given))
+    return await answer if inspect.isawaitable(answer) else answer

@@ -1,0 +1,253 @@
+"""The program loop: calls a program until it has ended, and obeys what `core/recovery.decide` says of each ending.
+
+    program ─ returned ──────────┐
+            ─ failed ─ observed ─┴▶ decide ─▶ Finish │ Retry │ Ask │ Abandon
+            ─ rolled back ─▶ called anew
+            ─ stop requested ─▶ paused, cancelled, failed, asked
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, assert_never
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
+from perdure.core import recovery
+from perdure.engine import crashpoints
+from perdure.engine.boundary import Boundary
+from perdure.engine.loops import current_place
+from perdure.engine.session import Session
+from perdure.engine.task import Task
+from perdure.errors import (
+    ActionError,
+    ActionFailed,
+    CheckFailed,
+    NeedsHuman,
+    OutcomeUnknown,
+    PerdureError,
+    ResumeDiverged,
+    RolledBack,
+    StopRequested,
+    StoreFull,
+    TaskCancelled,
+    TaskFailed,
+    TaskPaused,
+)
+from perdure.limits import ERROR_MESSAGE_BYTES_MAX, PROGRAM_CALLS_MAX
+from perdure.model import entry as e
+from perdure.model.decision import Abandon, Ask, Continue, Decision, Finish, Retry
+from perdure.model.failure import Failure
+from perdure.model.ids import cut_text
+from perdure.model.strategy import Strategy
+from perdure.tools.recording import record_error
+from perdure.tools.results import dump
+
+
+class Drivable(Protocol):
+    """What the loop needs of a program; `engine.programs.Program` is one, the ready-made agent another."""
+
+    @property
+    def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]: ...  # noqa: D102 - called with (task, **arguments)
+    @property
+    def state(self) -> dict[str, Any]: ...  # noqa: D102 - the state at the start, fresh each time
+    @property
+    def state_version(self) -> int: ...  # noqa: D102
+    @property
+    def strategies(self) -> tuple[Strategy, ...]: ...  # noqa: D102
+    @property
+    def failures_max(self) -> int: ...  # noqa: D102
+    @property
+    def source_digest(self) -> str: ...  # noqa: D102
+    def driver(self, arguments: Mapping[str, object]) -> e.Driver: ...  # noqa: D102
+
+
+async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the result
+    """Call `program` until it has a result and return it, or raise a TaskStopped that says why there is none."""
+    for _ in range(PROGRAM_CALLS_MAX):
+        try:
+            result = await _call(session, program, arguments)
+        except RolledBack:
+            continue
+        except StopRequested as stop:
+            raise await _obey_stop(session, stop) from None
+        except asyncio.CancelledError:
+            if session.stop is None:
+                await _pause(session, "signal", "cancelled")
+                raise
+            if session.runner is not None:
+                session.runner.uncancel()  # it was the request's own cancellation
+            raise await _obey_stop(session, session.stop) from None
+        except ResumeDiverged as diverged:
+            action = diverged.next_command.split()[3] if "settle" in diverged.next_command else ""
+            await _ask(session, diverged.question, "diverged", action)
+            raise
+        except StoreFull as full:
+            session.sequencer.dead = session.sequencer.dead or full
+            command = f"perdure resume {session.fold.ledger.name}"
+            raise TaskPaused(session.task, f"the store is full: {full}", command) from full
+        if result is not None:
+            return result[0]
+    await _ask(session, f"the program was called {PROGRAM_CALLS_MAX} times without an end", "limit")
+    raise _needs_human(session)
+
+
+async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the result as recorded
+    """Record success and return the result as it reads back. Raises ResumeDiverged, NeedsHuman instead where an
+    effect is unclaimed, open or in doubt."""
+    decision, row = recovery.decide(session.fold.document, session.fold.ledger, session.world.rules, 0)
+    if isinstance(decision, Ask):
+        session.refuse_left_behind("its end")
+        _put_decision(session, decision, row)
+        await _ask(session, decision.question, "in_doubt", _doubtful(session))
+        raise _needs_human(session)
+    session.refuse_left_behind("its end")
+    writer = LeafWriter()
+    raw = leaves.encode(dump(result), writer)
+    session.put(e.TaskSucceeded(result=msgspec.Raw(raw)), blobs=writer.blobs)
+    await session.commit()
+    session.tell("succeeded")
+    return leaves.decode(raw, writer.blobs)
+
+
+async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any]) -> tuple[Any] | None:
+    """One call of the program: its result in a tuple, or None when it shall be called anew."""
+    attempt = session.fold.ledger.attempt + 1
+    session.claimed = set(session.running)
+    session.put(e.ProgramCalled(attempt=attempt))
+    session.tell("program_called", attempt=attempt)
+    current_place.set(None)
+    result: Any = None
+    with Boundary() as caught:
+        result = await program.fn(Task(session), **arguments)
+        return (await finish(session, result),)
+    error = caught.error
+    if error is None or _is_ours(error):
+        raise error or RuntimeError("a boundary without an error")
+    unwound = _unwound_in(error)
+    if unwound is not None:
+        raise unwound
+    return await _recover(session, error)
+
+
+async def _recover(session: Session, error: Exception) -> None:
+    """Observe the failure that left the program, decide, obey; returns when the program shall be called anew."""
+    await _observe(session, error)
+    crashpoints.reach("during_recovery")
+    fold, world = session.fold, session.world
+    decision, row = recovery.decide(fold.document, fold.ledger, world.rules, world.clock.now())
+    _put_decision(session, decision, row)
+    session.tell("decision", decision=type(decision).__name__, row=row, error=str(error))
+    match decision:
+        case Retry(at):
+            await session.commit()
+            await _wait_until(session, at)
+        case Ask(question):
+            reason = "in_doubt" if row == "effects_open" else "limit"
+            await _ask(session, question, reason, _doubtful(session) if reason == "in_doubt" else "")
+            raise _needs_human(session) from error
+        case Abandon(reason):
+            session.put(e.TaskFailedEntry(reason=reason))
+            await session.commit()
+            raise TaskFailed(session.task, f"task {fold.ledger.name!r} failed: {reason}", _show(session)) from error
+        case Continue() | Finish():
+            raise error
+        case _:
+            assert_never(decision)
+
+
+async def _observe(session: Session, error: Exception) -> None:
+    if isinstance(error, CheckFailed):
+        return  # the check itself has written it
+    record = error.error if isinstance(error, ActionFailed) else record_error(error)
+    failure_class = record.failure_class
+    passing = failure_class in recovery.PASSING and not isinstance(error, OutcomeUnknown)
+    action = error.action if isinstance(error, ActionError) else ""
+    tool = getattr(error, "tool", "")
+    failure = Failure(failure_class=failure_class, error=record, action=action, tool=tool)
+    session.put(e.FailureObserved(failure=failure, counted=not passing))
+    await session.commit()
+
+
+async def _wait_until(session: Session, at: int) -> None:
+    """Wait out a decided pause; a request to stop ends it."""
+    clock = session.world.clock
+    while (left := (at - clock.now()) / 1_000_000) > 0:
+        if session.stop is not None:
+            raise session.stop
+        await asyncio.sleep(min(left, 0.25))
+
+
+async def _obey_stop(session: Session, stop: StopRequested) -> PerdureError:
+    """Write what was asked for; return what `run` raises."""
+    name, ledger = session.fold.ledger.name, session.fold.ledger
+    resume = f"perdure resume {name}"
+    match stop.what:
+        case "cancel":
+            session.put(e.TaskCancelledEntry(by=stop.by))
+            error: PerdureError = TaskCancelled(session.task, f"task {name!r} was cancelled by {stop.by}")
+        case "fail":
+            session.put(e.TaskFailedEntry(reason=stop.by))
+            error = TaskFailed(session.task, f"task {name!r} failed: {stop.by}", _show(session))
+        case "question":
+            await _ask(session, stop.by, "question")
+            return _needs_human(session)
+        case _:
+            by = "signal" if stop.by == "signal" else "person"
+            await _pause(session, by, "")
+            return TaskPaused(session.task, f"task {name!r} was paused by {stop.by}", resume)
+    await session.commit()
+    session.tell("stopped", status=ledger.status, reason=ledger.reason)
+    return error
+
+
+async def _pause(session: Session, by: Any, reason: str) -> None:  # noqa: ANN401 - a member of TaskPausedEntry.by
+    if session.sequencer.dead is None:
+        session.put(e.TaskPausedEntry(by=by, reason=reason))
+        await session.commit()
+        session.tell("stopped", status="paused", reason=session.fold.ledger.reason)
+
+
+async def _ask(session: Session, question: str, reason: Any, action: str = "") -> None:  # noqa: ANN401 - as above
+    text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
+    session.put(e.QuestionAsked(question=text, reason=reason, action=action))
+    await session.commit()
+    session.tell("stopped", status="needs_human", reason=text)
+
+
+def _needs_human(session: Session) -> NeedsHuman:
+    ledger = session.fold.ledger
+    doubtful = ledger.question_action
+    command = f"perdure settle {ledger.name} {doubtful} --happened | --did-not-happen" if doubtful else _show(session)
+    return NeedsHuman(session.task, ledger.reason, command)
+
+
+def _doubtful(session: Session) -> str:
+    return next((a.action for a in session.fold.ledger.open.values() if not a.effect.is_free), "")
+
+
+def _show(session: Session) -> str:
+    return f"perdure show {session.fold.ledger.name}"
+
+
+def _put_decision(session: Session, decision: Decision, row: str) -> None:
+    session.put(e.DecisionTaken(decision=msgspec.Raw(msgspec.json.encode(decision)), row=row))
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether it is no failure of the program's work: wrong use, a broken store, an ending. It goes to the caller."""
+    return isinstance(error, PerdureError) and not isinstance(error, ActionError)
+
+
+def _unwound_in(error: Exception) -> BaseException | None:
+    """Return our own unwinding where a task group has wrapped it."""
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    found = error.subgroup(lambda one: isinstance(one, RolledBack | StopRequested))
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+

@@ -1,0 +1,123 @@
+"""`task.each`: a loop that remembers its place. Acts in its body are found again by (loop, index, tool, n-th call).
+
+A loop inside a body is named after its place in the outer one, so that each turn of the outer loop has its own. A loop
+that is left by `break` keeps its place: a resumed program goes through the same body to the same break.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from typing import Final, Generic, TypeVar
+
+from perdure.codec import values
+from perdure.engine.session import Session
+from perdure.errors import ResumeDiverged, UsageError
+from perdure.model import entry as e
+from perdure.model.checkpoint import Position
+
+T = TypeVar("T")
+
+
+class Place:
+    """One body of one loop, while it runs."""
+
+    def __init__(self, session: Session, branch: int, loop: str, index: int) -> None:
+        self.loop = loop
+        self.index = index
+        self._session = session
+        self._branch = branch
+        self._calls: Counter[str] = Counter()
+
+    def belongs_to(self, session: Session, branch: int) -> bool:
+        """Whether this is a place of that task and branch."""
+        return self._session is session and self._branch == branch
+
+    def next_key(self, tool: str) -> str:
+        """Return the place of the body's next call of `tool`."""
+        self._calls[tool] += 1
+        return f"{self.index}/{self._calls[tool]}"
+
+
+current_place: Final[ContextVar[Place | None]] = ContextVar("perdure_current_place", default=None)
+
+
+class Each(Generic[T]):
+    """The async iterator behind `task.each`."""
+
+    def __init__(self, session: Session, branch: int, name: str, items: Iterable[T], begun: set[str]) -> None:
+        self._session = session
+        self._branch = branch
+        self._outer = current_place.get()
+        inside = self._outer is not None and self._outer.belongs_to(session, branch)
+        self._loop = f"{self._outer.loop}[{self._outer.index}].{name}" if inside and self._outer else name
+        if self._loop in begun:
+            raise UsageError(f"loop {self._loop!r} was begun already in this run of the program; give it another name")
+        begun.add(self._loop)
+        self._items: Iterator[T] = iter(items)
+        self._index = -1
+        self._open = b""  # digest of the item whose body runs
+        self._trail = b""  # over the digests of all items before
+
+    def __aiter__(self) -> Each[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        """End the body before, skip what is done, begin the next."""
+        self._session.gate(f"loop {self._loop!r}", self._branch)
+        self._end_body()
+        recorded = self._recorded()
+        for item in self._items:
+            self._index += 1
+            digest = values.digest(item)
+            if self._index < recorded.done:
+                self._trail = _longer(self._trail, digest)
+                continue
+            self._refuse_other(recorded, digest)
+            self._begin_body(recorded, digest)
+            return item
+        if self._index + 1 < recorded.done or recorded.item:
+            begun = recorded.done + bool(recorded.item)
+            self._diverged(f"has {self._index + 1} items now, {begun} were begun on record")
+        if recorded.trail != self._trail:
+            self._diverged("has other items than recorded")
+        current_place.set(self._outer)
+        raise StopAsyncIteration
+
+    def _recorded(self) -> Position:
+        return self._session.fold.document.positions.get(self._loop, Position())
+
+    def _end_body(self) -> None:
+        if self._open:
+            self._trail = _longer(self._trail, self._open)
+            self._open = b""
+            self._move(self._index + 1, b"")
+
+    def _begin_body(self, recorded: Position, digest: bytes) -> None:
+        self._open = digest
+        if recorded.item != digest:
+            self._move(self._index, digest)
+        current_place.set(Place(self._session, self._branch, self._loop, self._index))
+
+    def _refuse_other(self, recorded: Position, digest: bytes) -> None:
+        if self._index != recorded.done:
+            return
+        if recorded.item and recorded.item != digest:
+            self._diverged(f"has another item at place {self._index} than recorded")
+        if recorded.trail and recorded.trail != self._trail:
+            self._diverged(f"has other items before place {self._index} than recorded")
+
+    def _move(self, done: int, item: bytes) -> None:
+        """Ride in the next append: a place that is lost with a crash only means that its body is gone through again."""
+        self._session.put(e.PositionMoved(loop=self._loop, done=done, item=item, trail=self._trail))
+
+    def _diverged(self, how: str) -> None:
+        task = self._session.task
+        question = f"loop {self._loop!r} {how}; give the recorded items, or roll back to before the loop"
+        raise ResumeDiverged(task, question, f"perdure checkpoints {task}")
+
+
+def _longer(trail: bytes, digest: bytes) -> bytes:
+    return hashlib.sha256(trail + digest).digest()

@@ -1,0 +1,37 @@
+"""Looks into the inbox of the tasks held here, and turns each message into an entry and into what it asks for."""
+
+from __future__ import annotations
+
+from perdure.engine.session import Session
+from perdure.errors import StopRequested
+from perdure.model import entry as e
+from perdure.ports import Message, Store
+
+
+class Mailbox:
+    """Reads the inbox for a runtime, a few times a second."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def look(self, sessions: dict[str, Session]) -> None:
+        """Take in what has arrived for any of `sessions`."""
+        if not sessions:
+            return
+        for task, messages in (await self._store.messages(list(sessions))).items():
+            session = sessions.get(task)
+            if session is not None and session.sequencer.dead is None:
+                await _take_in(session, messages)
+
+
+async def _take_in(session: Session, messages: list[Message]) -> None:
+    """Record the messages; the store removes them in the same append, so each is taken in exactly once."""
+    for message in messages:
+        session.put(e.MessageReceived(message=message.id, what=message.what, text=message.text))  # type: ignore[arg-type]  # words are checked by `post`'s callers
+    await session.commit(consumed=tuple(message.id for message in messages))
+    for message in messages:
+        session.tell("message", what=message.what, text=message.text)
+        if message.what in {"pause", "cancel"} and session.stop is None:
+            session.stop = StopRequested(session.task, message.what, "person")
+            if message.what == "cancel" and not session.running and session.runner is not None:
+                session.runner.cancel()

@@ -1,0 +1,79 @@
+"""Can it really go on? The rows that are checked before an unfinished task goes on, each ok, warn or stop."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+import msgspec
+
+from perdure.core import resume
+from perdure.core.fold import Fold
+from perdure.engine.driving import Drivable
+from perdure.model.ledger import OpenAction
+
+
+class ReportRow(msgspec.Struct, frozen=True):
+    """One thing checked; `text` of a stop names its remedy."""
+
+    verdict: Literal["ok", "warn", "stop"]
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict:4} {self.name}: {self.text}"
+
+
+def report(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
+    """Return what an opener of this fold should know; pure but for one look at the workspace folder.
+
+    The journal was verified and the snapshot linked to it while the fold was loaded, or there would be no fold.
+    """
+    return (
+        ReportRow("ok", "journal", f"{fold.seq} entries, chain verified from the snapshot on"),
+        _last_action(fold),
+        _source(fold, program),
+        _workspace(fold),
+    )
+
+
+def _last_action(fold: Fold) -> ReportRow:
+    effects = [action for action in fold.ledger.open.values() if not action.effect.is_free]
+    if not fold.ledger.open:
+        return ReportRow("ok", "last action", f"settled; {fold.ledger.actions} actions are done")
+    if not effects:
+        names = ", ".join(sorted({action.tool for action in fold.ledger.open.values()}))
+        return ReportRow("ok", "last action", f"{names} had not ended; without effects, it is run again")
+    worst = next((action for action in effects if resume.rule_for(action) == "doubt"), effects[0])
+    return _row_for(fold, worst)
+
+
+def _row_for(fold: Fold, action: OpenAction) -> ReportRow:
+    name = "last action"
+    match resume.rule_for(action):
+        case "run":
+            how = f"under the same key {action.effect_key}" if action.effect_key else "again"
+            return ReportRow("ok", name, f"{action.tool} had not ended; it is sent {how}")
+        case "probe":
+            return ReportRow("ok", name, f"{action.tool} had not ended; its probe asks whether it happened")
+        case "doubt":
+            settle = f"perdure settle {fold.ledger.name} {action.action} --happened | --did-not-happen"
+            return ReportRow("stop", name, f"whether {action.tool} happened is not known: {settle}")
+
+
+def _source(fold: Fold, program: Drivable | None) -> ReportRow:
+    recorded = fold.ledger.driver
+    if program is None or recorded is None or not recorded.source_digest:
+        return ReportRow("ok", "source", "not compared")
+    if program.source_digest == recorded.source_digest:
+        return ReportRow("ok", "source", "as recorded")
+    return ReportRow("warn", "source", "the program's source has changed since the task was started")
+
+
+def _workspace(fold: Fold) -> ReportRow:
+    folder = fold.ledger.workspace
+    if not folder:
+        return ReportRow("ok", "workspace", "none")
+    if os.path.isdir(folder):
+        return ReportRow("ok", "workspace", folder)
+    return ReportRow("warn", "workspace", f"{folder} is not there; it will be made anew")

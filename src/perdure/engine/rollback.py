@@ -1,0 +1,73 @@
+"""Going back to a checkpoint: a sequence of entries that can be killed anywhere and is then finished by the next opener.
+
+    RollbackBegan ─ each participant's moves, in order ─ RolledBack ─ snapshot
+
+The state is the first participant and has no moves of its own: `RolledBack` itself makes the document jump. Workspace
+and effects join as further participants.
+"""
+
+from __future__ import annotations
+
+from perdure.engine import crashpoints
+from perdure.engine.loading import load_fold
+from perdure.engine.session import Session
+from perdure.errors import ActionsInFlight, CheckpointUnknown, RolledBack
+from perdure.model import entry as e
+from perdure.model.document import Document
+from perdure.ports import Participant
+
+START = "start"  # TaskStarted is checkpoint 0
+
+
+async def roll_back(
+    session: Session, name: str, *, reason: str = "", participants: tuple[Participant, ...] = ()
+) -> RolledBack:
+    """Roll the task back to the newest checkpoint `name` ("name#2": the second; "start": the beginning).
+
+    Returns the exception that unwinds the program. Raises CheckpointUnknown; ActionsInFlight while actions run or
+    effects are open, since those could no longer be told apart from what the new branch does.
+    """
+    open_effects = [a.action for a in session.fold.ledger.open.values() if not a.effect.is_free]
+    if session.running or open_effects:
+        raise ActionsInFlight("rollback", (*session.running, *open_effects))
+    to_seq = find_checkpoint(session.fold.document, session.task, name)
+    moves = [move for participant in participants for move in await participant.prepare(to_seq)]
+    session.put(e.RollbackBegan(to_seq=to_seq, checkpoint=name, reason=reason, moves=tuple(moves)))
+    await session.commit()
+    crashpoints.reach("during_rollback")
+    await finish_rollback(session, participants)
+    return RolledBack(session.task, name)
+
+
+async def finish_rollback(session: Session, participants: tuple[Participant, ...] = ()) -> None:
+    """Bring the rollback on record to its end; does nothing where none is under way."""
+    pending = session.fold.ledger.rollback
+    if pending is None:
+        return
+    for participant in participants:
+        for move in await participant.prepare(pending.to_seq):
+            crashpoints.reach("during_rollback")
+            await participant.apply(move)
+    earlier = await load_fold(session.world.store, session.task, pending.to_seq)
+    session.sequencer.jump(e.RolledBackEntry(to_seq=pending.to_seq, checkpoint=pending.checkpoint), earlier)
+    session.claimed.clear()
+    await session.commit()
+    crashpoints.reach("during_rollback")
+    for participant in participants:
+        await participant.done(pending.to_seq)
+    session.tell("rolled_back", checkpoint=pending.checkpoint, to_seq=pending.to_seq)
+
+
+def find_checkpoint(document: Document, task: str, name: str) -> int:
+    """Return the seq of the newest checkpoint called `name`, of the n-th for "name#n", 1 for "start"."""
+    marks = document.checkpoints
+    found = [mark.seq for mark in marks if mark.name == name]
+    if found:
+        return found[-1]
+    base, _, number = name.rpartition("#")
+    numbered = [mark.seq for mark in marks if mark.name == base]
+    if number.isascii() and number.isdigit() and 1 <= int(number) <= len(numbered):
+        return numbered[int(number) - 1]
+    if name == START:
+        return 1
+    raise CheckpointUnknown(task, name, (START, *dict.fromkeys(mark.name for mark in marks)))

@@ -1,0 +1,434 @@
+"""`perdure.open` and `Runtime`: opens tasks under a lease, lets programs drive them, and ends them in order.
+
+A runtime belongs to one event loop of one process. Opening a task is: find or create, claim the lease, load the fold,
+write the claim, finish a rollback that was under way, report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, cast
+
+import msgspec
+
+from perdure.clock import SystemClock
+from perdure.codec import leaves, values
+from perdure.codec.leaves import LeafWriter
+from perdure.config import find_place
+from perdure.core.fold import Fold
+from perdure.core.recovery import Rules
+from perdure.engine import crashpoints, leases
+from perdure.engine.driving import Drivable, drive, finish
+from perdure.engine.leases import Presence
+from perdure.engine.loading import load_fold, read_entry, blobs_of
+from perdure.engine.mailbox import Mailbox
+from perdure.engine.programs import Program, plain_args
+from perdure.engine.report import ReportRow, report
+from perdure.engine.rollback import finish_rollback, roll_back
+from perdure.engine.sequencer import Sequencer
+from perdure.engine.session import Session, World
+from perdure.engine.settling import settle
+from perdure.engine.snapshotting import Snapshotter
+from perdure.engine.task import Task
+from perdure.engine.ticker import Ticker
+from perdure.errors import (
+    Fenced,
+    NeedsHuman,
+    RolledBack,
+    StopRequested,
+    TaskBusy,
+    TaskCancelled,
+    TaskFailed,
+    TaskFinished,
+    TaskMismatch,
+    TaskUnknown,
+    UsageError,
+)
+from perdure.ids_source import SystemIds
+from perdure.limits import CRASH_LOOP_STARTS_MAX, INBOX_POLL_S, LEASE_RENEW_S, SNAPSHOTS_KEPT, TICK_S
+from perdure.model import entry as e
+from perdure.model.ids import check_name
+from perdure.model.outcome import Outcome
+from perdure.model.status import TaskSummary
+from perdure.ports import Clock, Hook, Ids, Store
+from perdure.stores.opening import open_store
+
+_THREADS_MAX: Final = 32
+
+
+@contextlib.asynccontextmanager
+async def open_runtime(
+    store: str | os.PathLike[str] | Store | None = None,
+    *,
+    hooks: Sequence[Hook] = (),
+    unattended: bool = False,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> AsyncIterator[Runtime]:
+    """Open a store and a runtime on it: `async with perdure.open() as runtime:`.
+
+    `store`: a URL (`sqlite:///path.db`, `memory://`), a path, or a store; None: the nearest `.perdure/` upwards, else
+    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. Raises StoreUnreadable,
+    StoreTooNew, StoreBroken; what is there is never overwritten.
+    """
+    clock = clock or SystemClock()
+    is_ours = store is None or isinstance(store, str | os.PathLike)
+    opened = await open_store(store or find_place(), clock) if is_ours else cast("Store", store)
+    runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), unattended=unattended)
+    try:
+        async with runtime:
+            yield runtime
+    finally:
+        if is_ours:
+            await opened.close()
+
+
+class Runtime:
+    """Runs tasks of one store in one event loop; made by `perdure.open`."""
+
+    def __init__(
+        self, store: Store, clock: Clock, ids: Ids, *, hooks: tuple[Hook, ...] = (), unattended: bool = False
+    ) -> None:
+        self.store = store
+        self._presence = Presence(store, ids)
+        self._ticker = Ticker(clock)
+        self._world = World(
+            store=store,
+            clock=clock,
+            ids=ids,
+            ticker=self._ticker,
+            threads=ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="perdure-tool"),
+            rules=Rules(unattended=unattended),
+            hooks=hooks,
+        )
+        self._sessions: dict[str, Session] = {}
+        self._snapshotter = Snapshotter()
+        self._mailbox = Mailbox(store)
+
+    async def __aenter__(self) -> Runtime:
+        self._ticker.every(TICK_S, self._flush_lazy)
+        self._ticker.every(INBOX_POLL_S, lambda: self._mailbox.look(self._sessions))
+        self._ticker.every(LEASE_RENEW_S, self._renew)
+        self._ticker.start()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self._ticker.stop()
+        await self._snapshotter.stop()
+        self._presence.end()
+        self._world.threads.shutdown(wait=False, cancel_futures=True)
+
+    # --- programs ---------------------------------------------------------------------------------------------------
+    async def run(
+        self,
+        program: Drivable,
+        name: str,
+        *,
+        goal: str = "",
+        args: Mapping[str, Any] | None = None,
+        new: bool = False,
+        workspace: str = "",
+    ) -> Any:  # noqa: ANN401 - the program's result
+        """Start the task `name`, go on with it where it is unfinished, or return the recorded result.
+
+        Raises TaskPaused, NeedsHuman, TaskFailed, TaskCancelled, TaskBusy, each with the id and the line to type;
+        TaskMismatch where it is recorded with another goal, state or args; what the store raises. `new`: a new task
+        under the same name when the last is finished.
+        """
+        arguments = plain_args(program, args or {}) if isinstance(program, Program) else dict(args or {})
+        started = _started(self._presence, program, name, goal, arguments, workspace)
+        found = await self._find(name)
+        if found is None or (new and found.is_finished):
+            session = await self._start(started, program.state)
+            return await self._drive(session, program, arguments)
+        await self._refuse_other(found, started, program)
+        return await self.resume(found.task, program)
+
+    async def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:  # noqa: ANN401
+        """Go on with an unfinished task, by hand; return its result. `again` opens a failed one.
+
+        `accept` names rows of the report whose stop is passed over. Raises as `run`.
+        """
+        summary = await self.store.find(task)
+        if summary.is_finished and not (again and summary.status == "failed"):
+            return await self._recorded_end(summary)
+        session = await self._claim(summary, by_hand=True)
+        try:
+            rows = report(session.fold, program)
+            stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
+            if stops:
+                await self._hand_over(session, stops[0])
+            session.put(e.TaskResumed(report=tuple(str(row) for row in rows)))
+            session.tell("task_resumed", report=[str(row) for row in rows])
+            arguments = await self._arguments(session)
+        except BaseException:
+            await self._release(session)
+            raise
+        return await self._drive(session, program, arguments)
+
+    async def report(self, task: str, program: Drivable | None = None) -> tuple[ReportRow, ...]:
+        """Return what a resume would find; writes nothing and needs no lease."""
+        summary = await self.store.find(task)
+        return report(await load_fold(self.store, summary.task), program)
+
+    # --- inline -----------------------------------------------------------------------------------------------------
+    @contextlib.asynccontextmanager
+    async def task(
+        self,
+        name: str,
+        *,
+        goal: str = "",
+        state: Mapping[str, Any] | None = None,
+        workspace: str = "",
+        new: bool = False,
+    ) -> AsyncIterator[Task]:
+        """Hold a task in a `with` block, for scripts; the script itself is run again to resume.
+
+        Leaving the block = success; an exception leaves the task unfinished. A finished task comes back read-only.
+        Raises as `run`; after a rollback the block is left with RolledBack.
+        """
+        first = values.copy(dict(state or {}))
+        driver = e.Driver(kind="inline")
+        started = e.TaskStarted(
+            name=check_name(name), goal=goal, driver=driver, holder=self._presence.holder, state=e.NOTHING,
+            workspace=workspace,
+        )  # fmt: skip
+        found = await self._find(name)
+        if found is not None and not (new and found.is_finished):
+            if found.goal != goal:
+                raise TaskMismatch(name, "goal")
+            if found.is_finished:
+                yield Task(self._session_of(await load_fold(self.store, found.task)))
+                return
+            session = await self._claim(found, by_hand=True)
+            session.put(e.TaskResumed())
+        else:
+            session = await self._start(started, first)  # type: ignore[arg-type]  # a copy of a dict is a dict
+        session.put(e.ProgramCalled(attempt=session.fold.ledger.attempt + 1))
+        async with self._held(session):
+            yield Task(session)
+            await finish(session, None)
+            await self._clear(session)
+
+    # --- from outside -----------------------------------------------------------------------------------------------
+    async def settle(self, task: str, action: str, outcome: Outcome | None, *, by: str = "person") -> None:
+        """Say how an open or doubtful action of a task that nobody holds ended; None keeps it as a fact."""
+        session = await self._claim(await self.store.find(task), by_hand=True)
+        async with self._held(session):
+            await settle(session, action, outcome, by=by)
+
+    async def rollback(self, task: str, checkpoint: str, *, by: str = "person") -> None:
+        """Roll the state of a task that nobody holds back to `checkpoint`."""
+        session = await self._claim(await self.store.find(task), by_hand=True)
+        async with self._held(session):
+            await roll_back(session, checkpoint, reason=f"asked for by a {by}")
+
+    async def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
+        """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""
+        summary = await self.store.find(task)
+        if summary.is_finished:
+            raise TaskFinished(summary.name, summary.status)
+        session = await self._claim(summary, by_hand=True)
+        async with self._held(session):
+            session.put(e.TaskCancelledEntry(by=by) if what == "cancel" else e.TaskPausedEntry(by="person"))
+            await session.commit()
+
+    def request_stop(self, what: str = "pause", *, by: str = "signal") -> None:
+        """Let every task of this runtime stop at its next action; asked a second time, now."""
+        for session in self._sessions.values():
+            if session.stop is None:
+                session.stop = StopRequested(session.task, what, by)
+            elif session.runner is not None:
+                session.runner.cancel()
+
+    # --- opening ----------------------------------------------------------------------------------------------------
+    async def _find(self, name: str) -> TaskSummary | None:
+        """Return the newest task of exactly that name or id."""
+        try:
+            found = await self.store.find(check_name(name))
+        except TaskUnknown:
+            return None
+        return found if name in {found.name, found.task} else None
+
+    async def _start(self, started: e.TaskStarted, state: dict[str, Any]) -> Session:
+        world = self._world
+        fold = Fold(world.ids.task_id())
+        now = world.clock.now()
+        summary = TaskSummary(
+            task=fold.task, name=started.name, goal=started.goal, status="running", started_at=now, changed_at=now
+        )
+        lease = await self.store.create(summary, self._presence.holder)
+        writer = LeafWriter()
+        raw = msgspec.Raw(leaves.encode(state, writer))
+        fold.tree.root.update(state)
+        session = self._open_session(fold, lease.epoch)
+        session.put(msgspec.structs.replace(started, state=raw), blobs=writer.blobs)
+        await session.commit()
+        session.tell("task_started", name=started.name, goal=started.goal)
+        return session
+
+    async def _claim(self, summary: TaskSummary, *, by_hand: bool) -> Session:
+        task = summary.task
+        if task in self._sessions:
+            raise TaskBusy(summary.name, f"this process ({os.getpid()})")
+        crashpoints.reach("during_recovery")
+        lease, crashed = await leases.claim(self.store, task, self._presence, self._world.clock)
+        crashpoints.reach("during_recovery")
+        fold = await load_fold(self.store, task)
+        session = self._open_session(fold, lease.epoch)
+        try:
+            session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=by_hand, after_crash=crashed))
+            await session.commit()
+            crashpoints.reach("during_recovery")
+            await finish_rollback(session)
+            await self._refuse_crash_loop(session)
+        except BaseException:
+            await self._release(session)
+            raise
+        return session
+
+    def _session_of(self, fold: Fold) -> Session:
+        return Session(self._world, Sequencer(fold, self.store, self._world.clock, self._world.ids, fold.epoch))
+
+    def _open_session(self, fold: Fold, epoch: int) -> Session:
+        world = self._world
+        session = Session(world, Sequencer(fold, self.store, world.clock, world.ids, epoch))
+        self._sessions[fold.task] = session
+        self._snapshotter.watch(session)
+        return session
+
+    async def _refuse_crash_loop(self, session: Session) -> None:
+        ledger = session.fold.ledger
+        if ledger.starts_in_row < CRASH_LOOP_STARTS_MAX:
+            return
+        tools = ", ".join(sorted({f"{a.tool} ({a.action})" for a in ledger.open.values()})) or "no action"
+        question = f"{ledger.starts_in_row} starts in a row ended in a crash with nothing settled; open was: {tools}"
+        session.put(e.QuestionAsked(question=question, reason="crash_loop"))
+        await session.commit()
+        raise NeedsHuman(session.task, question, f"perdure resume {ledger.name}")
+
+    async def _hand_over(self, session: Session, row: ReportRow) -> None:
+        """A stop of the report: the task waits for a person, and nothing of its program has run."""
+        doubtful = next((a for a in session.fold.ledger.open.values() if a.effect.retry == "never"), None)
+        if session.fold.ledger.status != "needs_human":
+            reason = "in_doubt" if doubtful else "question"
+            action = doubtful.action if doubtful else ""
+            session.put(e.QuestionAsked(question=row.text, reason=reason, action=action))  # type: ignore[arg-type]  # both are members
+            await session.commit()
+        raise NeedsHuman(session.task, row.text, f"perdure show {session.fold.ledger.name}")
+
+    async def _refuse_other(self, found: TaskSummary, started: e.TaskStarted, program: Drivable) -> None:
+        """Raise TaskMismatch where `found` was started with another goal, state or arguments."""
+        if found.goal != started.goal:
+            raise TaskMismatch(found.name, "goal")
+        first = await read_entry(self.store, found.task, 1)
+        recorded = first.payload
+        if not isinstance(recorded, e.TaskStarted):
+            raise UsageError(f"entry 1 of task {found.task!r} is not its start")
+        if bytes(recorded.driver.arguments) != bytes(started.driver.arguments):
+            raise TaskMismatch(found.name, "args")
+        state = leaves.decode(bytes(recorded.state), await blobs_of(self.store, found.task, 1, recorded.state))
+        if values.canonical(state) != values.canonical(program.state):
+            raise TaskMismatch(found.name, "initial state")
+
+    async def _arguments(self, session: Session) -> dict[str, Any]:
+        driver = session.fold.ledger.driver
+        raw = bytes(driver.arguments) if driver else b""
+        decoded: Any = values.decode(raw) if raw else {}
+        return dict(decoded)
+
+    # --- holding and ending -----------------------------------------------------------------------------------------
+    async def _drive(self, session: Session, program: Drivable, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        session.runner = asyncio.current_task()
+        async with self._held(session):
+            result = await drive(session, program, arguments)
+            await self._clear(session)
+            return result
+
+    @contextlib.asynccontextmanager
+    async def _held(self, session: Session) -> AsyncIterator[None]:
+        """Whatever happens, the lease is given back."""
+        try:
+            yield
+        except Fenced as fenced:
+            raise TaskBusy(session.task, f"another process (epoch {fenced.current}); this one stops") from fenced
+        finally:
+            await self._release(session)
+
+    async def _release(self, session: Session) -> None:
+        """Write what is still pending and free the lease; a dead session only forgets itself."""
+        self._sessions.pop(session.task, None)
+        try:
+            if session.sequencer.dead is None:
+                await session.commit()
+                await self.store.release(session.task, session.sequencer.epoch)
+        finally:
+            session.is_closed = True
+
+    async def _clear(self, session: Session) -> None:
+        """Success clears temporary state: all snapshots but the last. Journal and result stay."""
+        heads = await self.store.snapshots(session.task)
+        await self.store.forget_snapshots(session.task, [head.seq for head in heads[: SNAPSHOTS_KEPT - 1]])
+
+    async def _recorded_end(self, summary: TaskSummary) -> Any:  # noqa: ANN401
+        show = f"perdure show {summary.name}"
+        match summary.status:
+            case "failed":
+                raise TaskFailed(summary.task, f"task {summary.name!r} failed: {summary.reason}", show)
+            case "cancelled":
+                raise TaskCancelled(summary.task, f"task {summary.name!r} was cancelled {summary.reason}", show)
+            case _:
+                return await self.result(summary.task)
+
+    async def result(self, task: str) -> Any:  # noqa: ANN401
+        """Return the recorded result of a succeeded task; None where there is none."""
+        fold = await load_fold(self.store, task)
+        if not fold.ledger.result_seq:
+            return None
+        entry = await read_entry(self.store, task, fold.ledger.result_seq)
+        raw = entry.payload.result if isinstance(entry.payload, e.TaskSucceeded) else e.NOTHING
+        return leaves.decode(bytes(raw), await blobs_of(self.store, task, fold.ledger.result_seq, raw))
+
+    # --- the beat ---------------------------------------------------------------------------------------------------
+    async def _flush_lazy(self) -> None:
+        """Commit intents that have waited for their outcome for over a beat."""
+        now = self._world.clock.monotonic()
+        for session in list(self._sessions.values()):
+            since = session.sequencer.pending_since
+            if since is not None and now - since >= TICK_S and session.sequencer.dead is None:
+                await self._survive(session)
+
+    async def _survive(self, session: Session) -> None:
+        """Commit for nobody who waits: a refusal kills the handle, and its owner is told at his next call."""
+        with contextlib.suppress(Exception):
+            await session.commit()
+
+    async def _renew(self) -> None:
+        for session in list(self._sessions.values()):
+            try:
+                await self.store.renew(session.task, session.sequencer.epoch)
+            except Fenced as fenced:
+                session.sequencer.dead = fenced
+
+
+def _started(
+    presence: Presence, program: Drivable, name: str, goal: str, arguments: dict[str, Any], workspace: str
+) -> e.TaskStarted:
+    return e.TaskStarted(
+        name=check_name(name),
+        goal=goal,
+        driver=program.driver(arguments),
+        holder=presence.holder,
+        state=e.NOTHING,
+        state_version=program.state_version,
+        strategies=program.strategies,
+        failures_max=program.failures_max,
+        workspace=workspace,
+    )
+
+
+__all__ = ["RolledBack", "Runtime", "open_runtime"]

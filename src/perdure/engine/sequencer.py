@@ -1,0 +1,138 @@
+"""Puts entries in order: the one place that gives out seq, prev and digest, and hands appends to the store.
+
+Synchronous: between `put` and `flush` nothing is awaited, so the order in memory is the order in the journal. An entry
+that was put is never taken back; if the store refuses it, the sequencer is dead and so is the task's handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final
+
+from perdure.codec.entries import pack
+from perdure.core.fold import Fold
+from perdure.errors import StoreError
+from perdure.model import entry as e
+from perdure.model.entry import Header
+from perdure.model.patch import Op
+from perdure.model.status import TaskSummary
+from perdure.ports import Append, Clock, Ids, Store
+
+_CHANGES_SUMMARY: Final = frozenset({
+    e.TaskStarted, e.TaskResumed, e.ProgramCalled, e.TaskPausedEntry, e.TaskParkedEntry, e.QuestionAsked,
+    e.QuestionAnswered, e.TaskSucceeded, e.TaskFailedEntry, e.TaskCancelledEntry, e.RolledBackEntry,
+})  # fmt: skip
+
+
+class Sequencer:
+    """Orders the entries of one task under one lease."""
+
+    def __init__(self, fold: Fold, store: Store, clock: Clock, ids: Ids, epoch: int) -> None:
+        self.fold = fold
+        self.dead: StoreError | None = None
+        self.pending_since: float | None = None  # monotonic; of the oldest entry not yet handed to the store
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self.epoch = epoch
+        self._frames: list[bytes] = []
+        self._blobs: dict[bytes, bytes] = {}
+        self._summary_due = False
+        self._before = (fold.seq, fold.digest)
+
+    def put(
+        self,
+        payload: e.Payload,
+        *,
+        operations: tuple[Op, ...] = (),
+        blobs: dict[bytes, bytes] | None = None,
+    ) -> int:
+        """Give `payload` its place and return its seq; it reaches the store with the next `flush`.
+
+        `operations` are those of its patch, already written to the state by the views. Raises the error that killed
+        this sequencer.
+        """
+        if self.dead is not None:
+            raise self.dead
+        place, digest, size = self._pack(payload, self.fold.branch)
+        if blobs:
+            self._blobs.update(blobs)
+        self.fold.note(place, payload, operations, digest=digest, size=size)
+        return place.seq
+
+    def jump(self, payload: e.RolledBackEntry, earlier: Fold) -> int:
+        """Put a RolledBack entry: the document becomes that of `earlier`, on the next branch."""
+        place, digest, size = self._pack(payload, self.fold.branch + 1)
+        self.fold.jump(e.Entry(place, payload, digest, size), earlier)
+        return place.seq
+
+    def flush(self, consumed: tuple[str, ...] = ()) -> Awaitable[None]:
+        """Hand all that was put to the store as one append; await the result to know that it is durable."""
+        if self.dead is not None:
+            raise self.dead
+        if not self._frames:
+            return _DONE
+        fold, (expected_seq, prev_digest) = self.fold, self._before
+        append = Append(
+            expected_seq=expected_seq,
+            epoch=self.epoch,
+            frames=b"".join(self._frames),
+            last_seq=fold.seq,
+            last_digest=fold.digest,
+            prev_digest=prev_digest,
+            blobs=tuple(self._blobs.items()),
+            consumed=consumed,
+            summary=self.summary() if self._summary_due else None,
+        )
+        self._frames, self._blobs, self._summary_due, self.pending_since = [], {}, False, None
+        self._before = (fold.seq, fold.digest)
+        return self._acknowledged(self._store.append(fold.task, append))
+
+    def summary(self) -> TaskSummary:
+        """Return what `list` shall show of the task as it stands."""
+        fold, ledger = self.fold, self.fold.ledger
+        driver = ledger.driver
+        return TaskSummary(
+            task=fold.task,
+            name=ledger.name,
+            goal=ledger.goal,
+            status=ledger.status,
+            reason=ledger.reason,
+            attempt=max(ledger.attempt, 1),
+            branch=fold.branch,
+            driver=f"{driver.kind} {driver.target}".strip() if driver else "",
+            workspace=ledger.workspace,
+            started_at=ledger.started_at,
+            changed_at=fold.at,
+            until=ledger.until,
+        )
+
+    def _pack(self, payload: e.Payload, branch: int) -> tuple[Header, bytes, int]:
+        fold = self.fold
+        place = Header(fold.task, fold.seq + 1, self.epoch, self._clock.now(), branch, 0, 0, 0, 0, fold.digest, b"")
+        frame, digest = pack(payload, place, self._ids.salt())
+        if not self._frames:
+            self.pending_since = self._clock.monotonic()
+        self._frames.append(frame)
+        if type(payload) in _CHANGES_SUMMARY:
+            self._summary_due = True
+        return place, digest, len(frame)
+
+    async def _acknowledged(self, answer: Awaitable[None]) -> None:
+        try:
+            await answer
+        except StoreError as error:
+            self.dead = error
+            raise
+
+
+class _Done:
+    """An awaitable that is done: nothing was to be written."""
+
+    def __await__(self):  # type: ignore[no-untyped-def]  # noqa: ANN204 - a generator that yields nothing
+        return
+        yield
+
+
+_DONE: Final[Awaitable[None]] = _Done()
+

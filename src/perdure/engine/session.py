@@ -1,0 +1,135 @@
+"""One lease's work on one task: what a handle, the critical section and the program loop share. Not seen by users."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any, Final
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
+from perdure.core import resume
+from perdure.core.recovery import Rules
+from perdure.core.tracking import Edit
+from perdure.engine.boundary import Boundary
+from perdure.engine.sequencer import Sequencer
+from perdure.engine.ticker import Ticker
+from perdure.errors import BranchLeft, EditOpen, NestedAct, ResumeDiverged, StopRequested, TaskFinished
+from perdure.limits import PARALLEL_ACTIONS_MAX
+from perdure.model import entry as e
+from perdure.model.patch import Op, ops_to_value
+from perdure.model.status import UNFINISHED
+from perdure.ports import Clock, Hook, Ids, Store
+
+log: Final = logging.getLogger("perdure")
+current_tool: Final[ContextVar[str]] = ContextVar("perdure_current_tool", default="")
+editing: Final[ContextVar[str]] = ContextVar("perdure_editing", default="")  # id of the task whose edit body runs
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runtime gives each of its sessions."""
+
+    store: Store
+    clock: Clock
+    ids: Ids
+    ticker: Ticker
+    threads: ThreadPoolExecutor
+    rules: Rules
+    hooks: tuple[Hook, ...] = ()
+
+
+class Session:
+    """The state of one task in this process, from claim to release."""
+
+    def __init__(self, world: World, sequencer: Sequencer) -> None:
+        self.world = world
+        self.sequencer = sequencer
+        self.fold = sequencer.fold
+        self.task = sequencer.fold.task
+        self.epoch = sequencer.fold.epoch
+        self.claimed: set[str] = set()  # actions that this call of the program has made or been handed
+        self.running: set[str] = set()  # actions in flight in this process
+        self.busy_keys: dict[str, asyncio.Future[None]] = {}
+        self.late: dict[str, Future[Any]] = {}  # threads that outlived their time-out
+        self.slots = asyncio.Semaphore(PARALLEL_ACTIONS_MAX)
+        self.edit_closed = asyncio.Event()
+        self.edit_closed.set()
+        self.stop: StopRequested | None = None
+        self.runner: asyncio.Task[Any] | None = None  # of the program, to be cancelled when it must stop now
+        self.drawn: list[object] = []
+        self.is_closed = False
+        self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
+
+    # --- gates ------------------------------------------------------------------------------------------------------
+    def gate(self, what: str, branch: int) -> None:
+        """Raise what forbids `what` at this moment to code of `branch`."""
+        if self.fold.branch != branch:
+            raise BranchLeft(self.task, branch)
+        if self.stop is not None:
+            raise self.stop
+        if self.fold.ledger.status not in UNFINISHED:
+            raise TaskFinished(self.task, self.fold.ledger.status)
+        if tool := current_tool.get():
+            raise NestedAct(tool)
+        if editing.get() == self.task:
+            raise EditOpen(what)
+        if self.sequencer.dead is not None:
+            raise self.sequencer.dead
+
+    def refuse_left_behind(self, what: str) -> None:
+        """Raise ResumeDiverged where `what` would pass effects that the program has not asked for again."""
+        left = resume.left_behind(self.fold.document, self.fold.ledger, self.claimed | self.running)
+        if left:
+            question = (
+                f"the program came to {what} without making {len(left)} call(s) whose effects are on record: "
+                f"{', '.join(left[:3])}; restore the code, or keep them as facts"
+            )
+            action = left[0].rpartition("(")[2].rstrip(")")
+            raise ResumeDiverged(self.task, question, f"perdure settle {self.task} {action} --keep")
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+    def put(
+        self, payload: e.Payload, *, operations: tuple[Op, ...] = (), blobs: dict[bytes, bytes] | None = None
+    ) -> int:
+        """Sequence `payload` behind what the program has drawn since the last entry."""
+        if self.drawn:
+            writer = LeafWriter()
+            values = msgspec.Raw(leaves.encode(self.drawn, writer))
+            self.drawn = []
+            self.sequencer.put(e.ValuesDrawn(values=values), blobs=writer.blobs)
+        return self.sequencer.put(payload, operations=operations, blobs=blobs)
+
+    def put_patch(self, operations: tuple[Op, ...], *, action: str = "") -> int:
+        """Sequence a StateEdited with `operations`, which the views have made."""
+        writer = LeafWriter()
+        patch = msgspec.Raw(leaves.encode(ops_to_value(operations), writer))
+        return self.put(e.StateEdited(patch=patch, action=action), operations=operations, blobs=writer.blobs)
+
+    async def commit(self, consumed: tuple[str, ...] = ()) -> None:
+        """Wait until all that was put is durable. A cancellation of the caller does not take it back."""
+        await self.sequencer.flush(consumed)
+        if self.after_commit is not None:
+            self.after_commit()
+
+    def begin_edit(self) -> Edit:
+        """Open the state for writing; synchronous callers finish or undo it before they await."""
+        return self.fold.tree.begin()
+
+    # --- telling ----------------------------------------------------------------------------------------------------
+    def tell(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - plain values for people
+        """Tell the hooks. They cannot change anything, and what they raise is logged."""
+        for hook in self.world.hooks:
+            call_hook(hook, self.task, event, fields)
+
+
+def call_hook(hook: Hook, task: str, event: str, fields: Mapping[str, Any]) -> None:
+    """Call one hook: a broken progress line must not end a task that runs for days."""
+    with Boundary() as caught:
+        hook(task, event, fields)
+    if caught.error is not None:
+        log.error("hook_failed event=%s task=%s", event, task, exc_info=caught.error)

@@ -1,0 +1,50 @@
+"""A person (or the program) says how an open, doubtful or unclaimed action ended."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
+from perdure.engine.session import Session
+from perdure.errors import ActionUnknown
+from perdure.model import entry as e
+from perdure.model.ledger import OpenAction
+from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
+from perdure.tools.results import dump
+
+
+async def settle(session: Session, action_id: str, outcome: Outcome | None, *, by: str) -> None:
+    """Record `outcome` for an action that is open or in doubt; None keeps it as a fact that no call will claim.
+
+    Succeeded: a later equal call is answered with the result (its `then=` still runs). Failed: it is made again.
+    Raises ActionUnknown for any other action.
+    """
+    open_ = session.fold.ledger.open.get(action_id)
+    loose = any(kept.action == action_id for kept in session.fold.document.loose)
+    if outcome is None and (open_ is not None or loose):
+        session.put(e.ActionReleased(action=action_id, by=by))
+    elif outcome is not None and open_ is not None:
+        _put_outcome(session, open_, outcome, by)
+    else:
+        raise ActionUnknown(session.task, action_id)
+    answered = session.fold.ledger.status == "needs_human"
+    if answered and session.fold.ledger.question_action in {"", action_id}:
+        word = "kept" if outcome is None else type(outcome).__name__.lower()
+        session.put(e.QuestionAnswered(answer=msgspec.Raw(leaves.encode(word, LeafWriter())), by=by))
+    await session.commit()
+
+
+def _put_outcome(session: Session, action: OpenAction, outcome: Outcome, by: str) -> None:
+    writer = LeafWriter()
+    common = {"action": action.action, "intent": action.intent, "by": by}
+    match outcome:
+        case Succeeded(result):
+            raw = msgspec.Raw(leaves.encode(dump(result), writer))
+            unapplied = f"settled by {by}" if action.reduces else ""
+            entry = e.ActionSettled(outcome="succeeded", result=raw, unapplied=unapplied, **common)  # type: ignore[arg-type]  # all of them fit
+        case Failed(error):
+            entry = e.ActionSettled(outcome="failed", error=error, **common)  # type: ignore[arg-type]  # as above
+        case InDoubt():
+            entry = e.ActionSettled(outcome="in_doubt", **common)  # type: ignore[arg-type]  # as above
+    session.put(entry, blobs=writer.blobs)

@@ -1,0 +1,341 @@
+"""What user code holds: `Task`. Every method is a thin door to the session, the critical section or the sequencer.
+
+A handle belongs to one call of the program (one branch); after a rollback the engine hands out a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Never, ParamSpec, TypeVar, cast
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
+from perdure.core.tracking import MapView
+from perdure.engine import action, crashpoints
+from perdure.engine.action import Options
+from perdure.engine.boundary import Boundary
+from perdure.engine.loops import Each, current_place
+from perdure.engine.rollback import roll_back
+from perdure.engine.session import Session, editing
+from perdure.engine.settling import settle
+from perdure.errors import (
+    ActionFailed,
+    ActionsInFlight,
+    ActionTimedOut,
+    CheckFailed,
+    OutcomeUnknown,
+    StopRequested,
+    ToolUndeclared,
+)
+from perdure.limits import ERROR_MESSAGE_BYTES_MAX
+from perdure.model import entry as e
+from perdure.model.effect import Effect
+from perdure.model.failure import ErrorRecord, Failure
+from perdure.model.ids import check_name, cut_text
+from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
+from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
+from perdure.tools import Tool
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Task:
+    """One task in the hands of its program."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._branch = session.fold.branch
+        self._begun: set[str] = set()  # names of the loops begun in this call of the program
+
+    # --- what it is -------------------------------------------------------------------------------------------------
+    @property
+    def id(self) -> str:
+        """The task's id: 32 hex digits, never used again."""
+        return self._session.task
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self._session.fold.ledger.name
+
+    @property
+    def goal(self) -> str:
+        """What is wanted, as recorded at the start."""
+        return self._session.fold.ledger.goal
+
+    @property
+    def workspace(self) -> str:
+        """Folder of the task's files, "" where it has none."""
+        return self._session.fold.ledger.workspace
+
+    @property
+    def attempt(self) -> int:
+        """1 at the first call of the program, one more at each new call on this task."""
+        return self._session.fold.ledger.attempt
+
+    @property
+    def status(self) -> str:
+        """Where the task stands: one of `model.status.Status`."""
+        return self._session.fold.ledger.status
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy to follow; `Strategy("default")` where none were declared."""
+        strategies = self._session.fold.ledger.strategies
+        return strategies[self._session.fold.document.strategy] if strategies else DEFAULT_STRATEGY
+
+    @property
+    def lessons(self) -> list[str]:
+        """What abandoned branches taught, oldest first."""
+        return list(self._session.fold.ledger.lessons)
+
+    @property
+    def state(self) -> MapView:
+        """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
+        return self._session.fold.tree.view()
+
+    # --- actions ----------------------------------------------------------------------------------------------------
+    async def act(self, tool: Tool[P, R], *args: Any, then: Callable[[Any, R], None] | None = None, **kwargs: Any) -> R:  # noqa: ANN401 - the tool's own parameters
+        """Call `tool`, durably, and return its recorded result (a fresh value for each caller).
+
+        `then(state, result)` changes the state in the same append as the outcome. Raises ActionFailed (ActionTimedOut),
+        OutcomeUnknown, ReducerFailed; UsageError before anything was done.
+        """
+        return await self.using().act(tool, *args, then=then, **kwargs)
+
+    async def act_outcome(
+        self, tool: Tool[..., Any], *args: Any, then: Callable[[Any, Any], None] | None = None, **kwargs: Any
+    ) -> Outcome:
+        """As `act`, but return Succeeded, Failed or InDoubt as a value."""
+        return await self.using().act_outcome(tool, *args, then=then, **kwargs)
+
+    def using(
+        self,
+        *,
+        key: str = "",
+        timeout_s: float | None = None,
+        fresh: bool = False,
+        result_type: Any = None,  # noqa: ANN401 - a type or special form
+        effect: Effect | None = None,
+        name: str = "",
+    ) -> Using:
+        """Return this task with settings for the next `act`.
+
+        `key`: found again by (tool name, key) while the branch lives. `fresh`: never answered by a loose outcome.
+        `result_type`: what the result is rebuilt to. `effect`, `name`: instead of the tool's own.
+        """
+        if key:
+            check_name(key, "key")
+        options = Options(
+            key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name
+        )
+        return Using(self._session, self._branch, options)
+
+    def each(self, name: str, items: Iterable[T]) -> Each[T]:
+        """Iterate over `items` so that a resumed program goes on where it was.
+
+        Acts in the body that have no key get one by their place in the loop. Finished items are skipped. Raises
+        ResumeDiverged where another item than recorded stands at a place, UsageError where the name is used twice.
+        """
+        return Each(self._session, self._branch, check_name(name, "loop name"), items, self._begun)
+
+    async def map(self, name: str, tool: Tool[[T], R], items: Sequence[T], *, concurrency: int = 8) -> list[R]:
+        """Call `tool` with each item, at most `concurrency` at once; return the results in order.
+
+        Each call is found again by its place. The first failure cancels the others and is raised.
+        """
+        check_name(name, "map name")
+        slots = asyncio.Semaphore(concurrency)
+
+        async def one(place: int, item: T) -> R:
+            async with slots:
+                return await self.using(key=f"map {name} {place}").act(tool, item)
+
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(place, item)) for place, item in enumerate(items)]
+        return [done.result() for done in running]
+
+    async def settle(self, action_id: str, outcome: Outcome | None, *, by: str = "program") -> None:
+        """Say how an open or doubtful action ended; None keeps it as a fact that no call will claim."""
+        await settle(self._session, action_id, outcome, by=by)
+
+    # --- the document -----------------------------------------------------------------------------------------------
+    @contextlib.asynccontextmanager
+    async def edit(self) -> AsyncIterator[MapView]:
+        """Change the state: durable when the block is left, all of it or (if the block raises) nothing."""
+        session = self._session
+        session.gate("edit", self._branch)
+        while not session.edit_closed.is_set():
+            await session.edit_closed.wait()
+        session.edit_closed.clear()
+        token = editing.set(session.task)
+        change = session.begin_edit()
+        try:
+            yield change.view
+            operations = change.finish()
+            if operations:
+                session.refuse_left_behind("an edit")
+                session.put_patch(operations)
+        except BaseException:
+            change.undo()
+            raise
+        finally:
+            editing.reset(token)
+            session.edit_closed.set()
+        if operations:
+            await session.commit()
+
+    async def checkpoint(self, name: str) -> None:
+        """Mark this moment by `name`: a rollback can come back to it.
+
+        Marking it again with nothing changed writes nothing. Raises ActionsInFlight while actions run.
+        """
+        session = self._session
+        session.gate(f"checkpoint {name!r}", self._branch)
+        check_name(name, "checkpoint name")
+        if session.running:
+            raise ActionsInFlight(f"checkpoint {name!r}", tuple(session.running))
+        document = session.fold.document
+        if any(mark.name == name and mark.changed == document.changed for mark in document.checkpoints):
+            return
+        session.refuse_left_behind(f"checkpoint {name!r}")
+        seq = session.put(e.CheckpointMarked(name=name))
+        await session.commit()
+        crashpoints.reach("after_checkpoint")
+        session.tell("checkpoint_marked", name=name, seq=seq)
+
+    async def rollback(self, name: str, *, reason: str = "") -> Never:
+        """Go back to the newest checkpoint `name` ("name#2": the second); never returns."""
+        self._session.gate("rollback", self._branch)
+        raise await roll_back(self._session, name, reason=reason)
+
+    async def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - it is the point of the call
+        """Judge something: True is recorded as progress; False is a counted failure and raises CheckFailed.
+
+        A function is called without arguments; an exception in it means failed.
+        """
+        session = self._session
+        session.gate(f"check {name!r}", self._branch)
+        check_name(name, "check name")
+        passed, why = _judge(verdict)
+        if not passed:
+            record = ErrorRecord(type="CheckFailed", message=f"{name}: {why}" if why else name, failure_class="output")
+            session.put(e.CheckJudged(name=name, passed=False, reason=why))
+            session.put(e.FailureObserved(failure=Failure(failure_class="output", error=record), counted=True))
+            await session.commit()
+            raise CheckFailed(name, why)
+        if name not in session.fold.document.checks:
+            session.put(e.CheckJudged(name=name, passed=True))
+            await session.commit()
+
+    async def adopt(self, steps: Sequence[str]) -> None:
+        """Record the plan: the ordered sub-goals. The same plan again writes nothing."""
+        session = self._session
+        session.gate("plan", self._branch)
+        if session.fold.document.plan == tuple(steps):
+            return
+        session.put(e.PlanAdopted(steps=tuple(steps)))
+        await session.commit()
+        session.tell("plan_adopted", steps=list(steps))
+
+    # --- telling ----------------------------------------------------------------------------------------------------
+    async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - values of the codec's domain
+        """Write one line for people into log and terminal."""
+        session = self._session
+        session.gate("note", self._branch)
+        writer = LeafWriter()
+        raw = msgspec.Raw(leaves.encode(fields, writer)) if fields else e.NOTHING
+        session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
+        await session.commit()
+        session.tell("note", text=text, **fields)
+
+    async def fact(self, text: str, *, source: str = "") -> None:
+        """State something verified; it survives every rollback."""
+        session = self._session
+        session.gate("fact", self._branch)
+        text = cut_text(text, ERROR_MESSAGE_BYTES_MAX)
+        if text not in session.fold.ledger.facts:
+            session.put(e.FactStated(text=text, source=source))
+            await session.commit()
+
+    async def ask(self, question: str) -> Never:
+        """Ask a person and wait outside of this process: the task needs a human from here on."""
+        self._session.gate("question", self._branch)
+        raise StopRequested(self.id, "question", cut_text(question, ERROR_MESSAGE_BYTES_MAX))
+
+    async def fail(self, reason: str) -> Never:
+        """End the task as failed; its scene is kept."""
+        self._session.gate("fail", self._branch)
+        raise StopRequested(self.id, "fail", cut_text(reason, ERROR_MESSAGE_BYTES_MAX))
+
+    # --- time and chance, recorded ----------------------------------------------------------------------------------
+    def now(self) -> int:
+        """UTC in microseconds since 1970, recorded with the next append."""
+        return cast("int", self._draw(self._session.world.clock.now()))
+
+    def random(self) -> float:
+        """A float in [0, 1), recorded with the next append."""
+        return cast("float", self._draw(self._session.world.ids.random()))
+
+    def new_id(self) -> str:
+        """22 letters of 128 random bits, recorded with the next append."""
+        return cast("str", self._draw(self._session.world.ids.short_id()))
+
+    def _draw(self, value: object) -> object:
+        self._session.drawn.append(value)
+        return value
+
+
+class Using:
+    """A task with settings for one call; made by `Task.using`."""
+
+    def __init__(self, session: Session, branch: int, options: Options) -> None:
+        self._session = session
+        self._branch = branch
+        self._options = options
+
+    async def act(self, tool: Tool[P, R], *args: Any, then: Callable[[Any, R], None] | None = None, **kwargs: Any) -> R:  # noqa: ANN401 - the tool's own parameters
+        """As `Task.act`."""
+        action_id, outcome = await self._perform(tool, args, kwargs, then)
+        match outcome:
+            case Succeeded(result):
+                return cast("R", result)
+            case Failed(error):
+                kind = ActionTimedOut if error.failure_class == "timeout" else ActionFailed
+                raise kind(action_id, tool.name, error)
+            case InDoubt():
+                raise OutcomeUnknown(self._session.task, action_id, tool.name)
+
+    async def act_outcome(
+        self, tool: Tool[..., Any], *args: Any, then: Callable[[Any, Any], None] | None = None, **kwargs: Any
+    ) -> Outcome:
+        """As `Task.act_outcome`."""
+        _, outcome = await self._perform(tool, args, kwargs, then)
+        return outcome
+
+    async def _perform(
+        self, tool: Tool[..., Any], args: tuple[object, ...], kwargs: dict[str, object], then: Any  # noqa: ANN401
+    ) -> tuple[str, Outcome]:
+        if not isinstance(tool, Tool):
+            raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))
+        self._session.gate(f"act {tool.name!r}", self._branch)
+        options = self._options
+        place = current_place.get()
+        if place is not None and not options.key and place.belongs_to(self._session, self._branch):
+            options = msgspec.structs.replace(options, key=place.next_key(tool.name), loop=place.loop)
+        return await action.perform(self._session, tool, tool.bind(args, kwargs), options, then)
+
+
+def _judge(verdict: object) -> tuple[bool, str]:
+    """Return (passed, why not)."""
+    if not callable(verdict):
+        return bool(verdict), ""
+    with Boundary() as caught:
+        return bool(verdict()), ""
+    return False, f"{type(caught.error).__name__}: {caught.error}"

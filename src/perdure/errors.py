@@ -1,0 +1,522 @@
+"""Every exception that perdure raises, in one tree. Raised everywhere, caught by users and by the CLI.
+
+    PerdureError
+    ├── StoreError
+    │   ├── StoreBusy          another process holds the store's write lock for too long
+    │   ├── StoreFull          no room left on the device; nothing was written
+    │   ├── StoreBroken        the store failed in a way after which nothing it says can be trusted
+    │   ├── StoreTooNew        written by a later version of perdure; left untouched
+    │   ├── StoreUnreadable    not a perdure store, or no permission to read it
+    │   ├── Damaged            stored bytes do not match their digests; names task and seq
+    │   ├── Conflict           the journal's head is not where the writer thought
+    │   ├── Fenced             the writer's lease epoch is old
+    │   ├── NameTaken          an unfinished task of that name exists
+    │   ├── TaskUnknown        no task of that name or id
+    │   ├── TaskAmbiguous      a prefix fits more than one task
+    │   └── Unsupported        a power that this store does not declare
+    ├── CodecError             stored bytes are not what the codec writes
+    │   ├── UnknownTag         a tag of the value codec that this version does not know
+    │   └── UnknownKind        an entry kind or version that this version does not know
+    ├── UsageError             the call was wrong and nothing was done
+    │   ├── Unstorable         a value outside the codec's domain
+    │   ├── LimitExceeded      a number of ``limits.py`` was passed
+    │   ├── ReadOnlyState, StaleView, EditClash, EditOpen
+    │   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
+    │   ├── ToolUndeclared     a callable that was never declared as a tool
+    │   ├── ProgramNotImportable
+    │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
+    │   ├── GoalUnknown        the chosen model does not understand this goal
+    │   ├── KeyReused          the same key with other arguments
+    │   ├── EffectNotAnchored  an effect's outcome could be lost by what comes next
+    │   ├── NestedAct          an act inside a running tool
+    │   ├── ActionsInFlight    not possible while actions are running
+    │   ├── CheckpointUnknown
+    │   ├── ActionUnknown      ``settle`` was given an id that is not open or in doubt
+    │   ├── TaskMismatch       other goal, arguments or initial state than recorded
+    │   ├── TaskFinished       the task has ended
+    │   ├── BranchLeft         a call from a branch that was rolled back
+    │   └── ForkedRuntime      a runtime used in a child of the process that opened it
+    ├── ActionError
+    │   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
+    │   ├── OutcomeUnknown     whether the effect happened is not known
+    │   ├── ReducerFailed      ``then=`` raised; the outcome is recorded, its patch is not
+    │   └── CheckFailed        ``task.check`` was not met
+    └── TaskStopped            how ``run`` ends without a result
+        ├── TaskPaused, TaskParked, NeedsHuman, ResumeDiverged, TaskFailed, TaskCancelled, TaskBusy
+
+    Unwound (BaseException)    leaves a program so that no ``except Exception`` keeps it
+    ├── RolledBack             the document jumped; the program is called anew
+    └── StopRequested          a pause or cancel was asked for, by a person or a signal
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class PerdureError(Exception):
+    """Base of all errors of this library."""
+
+
+class StoreError(PerdureError):
+    """The store refused or failed."""
+
+
+class StoreBusy(StoreError):  # noqa: N818 - the field's word is the state, not "…Error"
+    """Another process held the write lock for longer than `waited_s`."""
+
+    def __init__(self, place: str, pid: int | None, waited_s: float) -> None:
+        self.place = place
+        self.pid = pid
+        self.waited_s = waited_s
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(f"{holder} has kept the write lock of {place!r} for {waited_s:.0f} s; try again when it has ended")
+
+
+class StoreFull(StoreError):  # noqa: N818
+    """No room left; the append was undone and can be made again when there is room."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"no room left on the device of {place!r}: nothing was written; free some space and resume")
+
+
+class StoreBroken(StoreError):  # noqa: N818
+    """The store failed in a way that makes further writes unsafe; it is closed for good."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"store {place!r} failed: {reason}; it is closed, its files are left as they are")
+
+
+class StoreTooNew(StoreError):  # noqa: N818
+    """The store was written by a later version."""
+
+    def __init__(self, place: str, found: int, known: int) -> None:
+        self.place = place
+        self.found = found
+        self.known = known
+        super().__init__(
+            f"store {place!r} has schema {found}, this perdure knows up to {known}: nothing was touched; upgrade perdure"
+        )
+
+
+class StoreUnreadable(StoreError):  # noqa: N818
+    """The file is there, but it is not a perdure store or may not be read."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"{place!r} cannot be opened as a store: {reason}; nothing was changed")
+
+
+class Damaged(StoreError):  # noqa: N818
+    """Stored bytes contradict their digests or their order."""
+
+    def __init__(self, task: str, seq: int, reason: str) -> None:
+        self.task = task
+        self.seq = seq
+        self.reason = reason
+        super().__init__(f"journal of task {task!r} is damaged at entry {seq}: {reason}; nothing was changed")
+
+
+class Conflict(StoreError):  # noqa: N818
+    """An append did not start right after the journal's head."""
+
+    def __init__(self, task: str, expected_seq: int, head_seq: int) -> None:
+        self.task = task
+        self.expected_seq = expected_seq
+        self.head_seq = head_seq
+        super().__init__(f"task {task!r}: append expected head {expected_seq}, found {head_seq}; read it again")
+
+
+class Fenced(StoreError):  # noqa: N818
+    """An append named an old epoch: another process has taken the task over."""
+
+    def __init__(self, task: str, epoch: int, current: int) -> None:
+        self.task = task
+        self.epoch = epoch
+        self.current = current
+        super().__init__(f"task {task!r} was taken over (epoch {current}, ours was {epoch}); stop working on it")
+
+
+class NameTaken(StoreError):  # noqa: N818
+    """An unfinished task of that name exists."""
+
+    def __init__(self, name: str, task: str) -> None:
+        self.name = name
+        self.task = task
+        super().__init__(f"name {name!r} belongs to unfinished task {task!r}; resume or cancel that one, or choose a name")
+
+
+class TaskUnknown(StoreError):  # noqa: N818
+    """No such task."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"no task has the name or id {name!r}; `perdure list --all` shows them")
+
+
+class TaskAmbiguous(StoreError):  # noqa: N818
+    """A prefix fits several tasks."""
+
+    def __init__(self, prefix: str, names: tuple[str, ...]) -> None:
+        self.prefix = prefix
+        self.names = names
+        super().__init__(f"{prefix!r} fits {len(names)} tasks ({', '.join(names[:5])}); give more of the name")
+
+
+class Unsupported(StoreError):  # noqa: N818
+    """The store does not declare this power."""
+
+    def __init__(self, store: str, power: str) -> None:
+        self.store = store
+        self.power = power
+        super().__init__(f"store {store!r} cannot {power}; its `capabilities` say what it can")
+
+
+class CodecError(PerdureError):
+    """Stored bytes are not what the codec writes."""
+
+
+class UnknownTag(CodecError):  # noqa: N818
+    """A value tag of a later version."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        super().__init__(f"value tag {tag!r} is not known to this version of perdure; upgrade it")
+
+
+class UnknownKind(CodecError):  # noqa: N818
+    """An entry kind or version of a later release."""
+
+    def __init__(self, kind: int, version: int, seq: int) -> None:
+        self.kind = kind
+        self.version = version
+        self.seq = seq
+        super().__init__(f"entry {seq} has kind {kind} version {version}, unknown to this perdure; upgrade it")
+
+
+class UsageError(PerdureError):
+    """The call was wrong; nothing was done."""
+
+
+class Unstorable(UsageError):  # noqa: N818
+    """A value outside the codec's domain, with the path to it."""
+
+    def __init__(self, path: tuple[object, ...], type_name: str, reason: str = "") -> None:
+        self.path = path
+        self.type_name = type_name
+        self.reason = reason
+        place = "".join(f"[{step!r}]" for step in path) or "the value itself"
+        why = f" ({reason})" if reason else ""
+        super().__init__(f"cannot store {type_name} at {place}{why}; use plain values (see `perdure.codec.values`)")
+
+
+class LimitExceeded(UsageError):  # noqa: N818
+    """A maximum of ``limits.py`` was passed."""
+
+    def __init__(self, what: str, found: int, maximum: int) -> None:
+        self.what = what
+        self.found = found
+        self.maximum = maximum
+        super().__init__(f"{what}: {found} is over the maximum of {maximum}")
+
+
+class ReadOnlyState(UsageError):  # noqa: N818
+    """A write to a view that only reads."""
+
+    def __init__(self) -> None:
+        super().__init__("task.state is read-only; change it in `async with task.edit() as state:` or in `then=`")
+
+
+class StaleView(UsageError):  # noqa: N818
+    """A view whose container has left the state."""
+
+    def __init__(self, path: tuple[object, ...]) -> None:
+        self.path = path
+        super().__init__(f"the part of the state once at {path!r} is no longer there; read it again from task.state")
+
+
+class EditClash(UsageError):  # noqa: N818
+    """A second edit was begun while one is open on the same tree."""
+
+    def __init__(self) -> None:
+        super().__init__("an edit of this state is already open; leave its `async with` block first")
+
+
+class EditOpen(UsageError):  # noqa: N818
+    """An act, edit or checkpoint inside an edit's body."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what} inside `task.edit()`: leave the block first, an edit only changes the state")
+
+
+class ToolInvalid(UsageError):  # noqa: N818
+    """A tool's declaration is refused at registration."""
+
+    def __init__(self, tool: str, reason: str) -> None:
+        self.tool = tool
+        self.reason = reason
+        super().__init__(f"tool {tool!r} is refused: {reason}")
+
+
+class ToolUndeclared(UsageError):  # noqa: N818
+    """A callable that was never declared."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name!r} is not declared as a tool; say what it does to the world: "
+            f'`{name} = perdure.tool(effect="pure")({name})` (pure, idempotent, verifiable, irreversible, workspace)'
+        )
+
+
+class ProgramNotImportable(UsageError):  # noqa: N818
+    """The program cannot be found again by another process."""
+
+    def __init__(self, target: str, reason: str) -> None:
+        self.target = target
+        self.reason = reason
+        super().__init__(f"program {target!r} cannot be imported: {reason}")
+
+
+class ConfigInvalid(UsageError):  # noqa: N818
+    """A configuration holds an unknown key or a wrong value."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"{place}: {reason}")
+
+
+class GoalUnknown(UsageError):  # noqa: N818
+    """The chosen model does not understand the goal; `forms` are those it does."""
+
+    def __init__(self, goal: str, forms: tuple[str, ...]) -> None:
+        self.goal = goal
+        self.forms = forms
+        known = "\n".join(f"  {form}" for form in forms)
+        super().__init__(f"goal {goal!r} is not one this model understands; it knows:\n{known}")
+
+
+class KeyReused(UsageError):  # noqa: N818
+    """The same tool and key with other arguments."""
+
+    def __init__(self, tool: str, key: str, seq: int) -> None:
+        self.tool = tool
+        self.key = key
+        self.seq = seq
+        super().__init__(f"tool {tool!r} was called under key {key!r} with other arguments (entry {seq}); use another key")
+
+
+class EffectNotAnchored(UsageError):  # noqa: N818
+    """The next act would make it impossible to find an effect's outcome again."""
+
+    def __init__(self, action: str, tool: str) -> None:
+        self.action = action
+        self.tool = tool
+        super().__init__(
+            f"action {action!r} of tool {tool!r} had an effect and nothing holds its outcome yet; before the next act "
+            "write `await task.checkpoint(...)`, an `edit`, or give that act a key: `task.using(key=...).act(...)`"
+        )
+
+
+class NestedAct(UsageError):  # noqa: N818
+    """An act inside a running tool."""
+
+    def __init__(self, tool: str) -> None:
+        self.tool = tool
+        super().__init__(f"act inside the running tool {tool!r}: let the program call both, one after the other")
+
+
+class ActionsInFlight(UsageError):  # noqa: N818
+    """Not possible while actions run."""
+
+    def __init__(self, what: str, actions: tuple[str, ...]) -> None:
+        self.what = what
+        self.actions = actions
+        super().__init__(f"{what} while {len(actions)} action(s) are running ({', '.join(actions[:3])}); await them first")
+
+
+class CheckpointUnknown(UsageError):  # noqa: N818
+    """No checkpoint of that name on this branch."""
+
+    def __init__(self, task: str, name: str, known: tuple[str, ...]) -> None:
+        self.task = task
+        self.name = name
+        self.known = known
+        super().__init__(f"task {task!r} has no checkpoint {name!r} on this branch; it has: {', '.join(known) or 'none'}")
+
+
+class ActionUnknown(UsageError):  # noqa: N818
+    """`settle` was given an action that is neither open, in doubt nor loose."""
+
+    def __init__(self, task: str, action: str) -> None:
+        self.task = task
+        self.action = action
+        super().__init__(f"task {task!r} has no open or doubtful action {action!r}; `perdure show {task}` lists them")
+
+
+class TaskMismatch(UsageError):  # noqa: N818
+    """The task is recorded with other `what` than given."""
+
+    def __init__(self, task: str, what: str) -> None:
+        self.task = task
+        self.what = what
+        super().__init__(f"task {task!r} was started with another {what}; give the same, another name, or new=True")
+
+
+class TaskFinished(UsageError):  # noqa: N818
+    """The task has ended and takes no more actions."""
+
+    def __init__(self, task: str, status: str) -> None:
+        self.task = task
+        self.status = status
+        super().__init__(f"task {task!r} has ended ({status}); start another, or `new=True` for the same name")
+
+
+class BranchLeft(UsageError):  # noqa: N818
+    """A call from code whose branch was rolled back."""
+
+    def __init__(self, task: str, branch: int) -> None:
+        self.task = task
+        self.branch = branch
+        super().__init__(f"task {task!r} has left branch {branch}; this call came from it and was not made")
+
+
+class ForkedRuntime(UsageError):  # noqa: N818
+    """A runtime used in a forked child."""
+
+    def __init__(self, opened_by: int, used_by: int) -> None:
+        self.opened_by = opened_by
+        self.used_by = used_by
+        super().__init__(f"runtime opened by process {opened_by} is used by its child {used_by}; open one there")
+
+
+class ActionError(PerdureError):
+    """Something about one action. `action` is its id."""
+
+    action: str
+
+
+class ActionFailed(ActionError):  # noqa: N818
+    """The tool failed. `error_type`, `error_message`, `failure_class`, `attempts` are as recorded."""
+
+    def __init__(self, action: str, tool: str, error: Any) -> None:  # noqa: ANN401 - model.failure.ErrorRecord, a layer above
+        self.action = action
+        self.tool = tool
+        self.error = error
+        super().__init__(f"{tool} failed: {error.type}: {error.message}")
+
+
+class ActionTimedOut(ActionFailed):
+    """The tool's time ran out and nothing of it is in the world."""
+
+
+class OutcomeUnknown(ActionError):  # noqa: N818
+    """Whether the effect happened is not known; `perdure settle` is the way out."""
+
+    def __init__(self, task: str, action: str, tool: str) -> None:
+        self.task = task
+        self.action = action
+        self.tool = tool
+        super().__init__(
+            f"whether {tool!r} (action {action}) happened is not known, and it must not be sent twice; look there, then: "
+            f"perdure settle {task} {action} --happened | --did-not-happen"
+        )
+
+
+class ReducerFailed(ActionError):  # noqa: N818
+    """`then=` raised. The outcome is recorded; the next matching act runs only the reducer."""
+
+    def __init__(self, action: str, tool: str, cause: BaseException) -> None:
+        self.action = action
+        self.tool = tool
+        super().__init__(f"then= of {tool!r} raised {type(cause).__name__}: {cause}; the outcome is kept, the state is not changed")
+
+
+class CheckFailed(ActionError):  # noqa: N818
+    """A check was not met."""
+
+    def __init__(self, name: str, reason: str = "") -> None:
+        self.name = name
+        self.reason = reason
+        self.action = ""
+        super().__init__(f"check {name!r} was not met" + (f": {reason}" if reason else ""))
+
+
+class TaskStopped(PerdureError):  # noqa: N818
+    """`run` ended without a result. `task` is the id, `next_command` what to type."""
+
+    def __init__(self, task: str, message: str, next_command: str = "") -> None:
+        self.task = task
+        self.next_command = next_command
+        super().__init__(message + (f"; next: {next_command}" if next_command else ""))
+
+
+class TaskPaused(TaskStopped):
+    """Paused by a person, a signal or a full disk."""
+
+
+class TaskParked(TaskStopped):
+    """Waiting until `until` (UTC, microseconds since 1970)."""
+
+    def __init__(self, task: str, until: int, message: str, next_command: str = "") -> None:
+        self.until = until
+        super().__init__(task, message, next_command)
+
+
+class NeedsHuman(TaskStopped):  # noqa: N818
+    """A person must decide; `question` says what."""
+
+    def __init__(self, task: str, question: str, next_command: str = "") -> None:
+        self.question = question
+        super().__init__(task, f"task {task!r} needs a person: {question}", next_command)
+
+
+class ResumeDiverged(NeedsHuman):
+    """The program no longer makes the calls whose outcomes are on record."""
+
+
+class TaskFailed(TaskStopped):
+    """The task has failed; its scene is kept."""
+
+
+class TaskCancelled(TaskStopped):
+    """The task was cancelled."""
+
+
+class TaskBusy(TaskStopped):  # noqa: N818
+    """Another living process holds the task; `holder` names it."""
+
+    def __init__(self, task: str, holder: str) -> None:
+        self.holder = holder
+        super().__init__(task, f"task {task!r} is being worked on by {holder}")
+
+
+class Unwound(BaseException):  # noqa: N818 - must pass `except Exception`
+    """Leaves a program so that the engine can go on; never caught by user code."""
+
+    def __init__(self, task: str, message: str) -> None:
+        self.task = task
+        super().__init__(message)
+
+
+class RolledBack(Unwound):
+    """The document jumped back to `checkpoint`; local variables are no longer true."""
+
+    def __init__(self, task: str, checkpoint: str) -> None:
+        self.checkpoint = checkpoint
+        super().__init__(task, f"task {task!r} was rolled back to {checkpoint!r}")
+
+
+class StopRequested(Unwound):
+    """A pause or a cancellation was asked for."""
+
+    def __init__(self, task: str, what: str, by: str) -> None:
+        self.what = what
+        self.by = by
+        super().__init__(task, f"{what} of task {task!r} was asked for by {by}")

@@ -1,0 +1,35 @@
+"""The real source of chance (`ports.Ids`): operating-system randomness, drawn in blocks because a call costs a syscall."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+_BLOCK = 4096
+
+
+class SystemIds:
+    """`ports.Ids` on os.urandom. Not shared between threads; a forked child must not use its parent's."""
+
+    def __init__(self) -> None:
+        self._block = b""
+        self._used = _BLOCK
+
+    def task_id(self) -> str:
+        """32 hex digits."""
+        return self.salt().hex()
+
+    def short_id(self) -> str:
+        """22 letters of 128 random bits."""
+        return base64.urlsafe_b64encode(self.salt())[:22].decode("ascii")
+
+    def salt(self) -> bytes:
+        """16 random bytes."""
+        if self._used + 16 > len(self._block):
+            self._block, self._used = os.urandom(_BLOCK), 0
+        self._used += 16
+        return self._block[self._used - 16 : self._used]
+
+    def random(self) -> float:
+        """A float in [0, 1) with 53 random bits."""
+        return (int.from_bytes(self.salt()[:7], "big") >> 3) / (1 << 53)

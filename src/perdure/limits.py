@@ -1,0 +1,61 @@
+"""Every maximum and every default period, as a number with its unit. Read by all layers; changed by configuration only.
+
+Generation 1 of the limits (perdure 0.1). A later generation may raise them; a task remembers nothing of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# --- values ---------------------------------------------------------------------------------------------------------
+NESTING_MAX: Final = 200
+LEAF_BYTES_MAX: Final = 16 * MIB
+STATE_BYTES_MAX: Final = 64 * MIB
+ENTRY_BYTES_MAX: Final = 1 * MIB
+BLOB_FROM_BYTES: Final = 4 * KIB  # a str or bytes leaf over this becomes a blob
+REFERENCE_FROM_BYTES: Final = 64  # a patch leaf from this size on is written as a reference into its outcome
+COMPRESS_FROM_BYTES: Final = 4 * KIB
+NAME_BYTES_MAX: Final = 200
+ERROR_MESSAGE_BYTES_MAX: Final = 8 * KIB
+TOOL_OUTPUT_BYTES_MAX: Final = 64 * MIB
+
+# --- actions --------------------------------------------------------------------------------------------------------
+ACTION_TIMEOUT_S: Final = 600.0
+PARALLEL_ACTIONS_MAX: Final = 64
+LAZY_INTENT_S: Final = 0.05  # a free action that takes longer gets its intent committed alone
+TICK_S: Final = 0.05  # one ticker per runtime drives time-outs, lazy intents, the inbox and lease renewals
+EDIT_WAIT_S: Final = 1.0  # how long an outcome waits for an open edit before it is written without its patch
+PROBE_ATTEMPTS_MAX: Final = 3
+
+# --- recovery -------------------------------------------------------------------------------------------------------
+FAILURES_MAX: Final = 3
+RETRIES_MAX: Final = 3
+RETRY_BASE_S: Final = 0.5
+RETRY_CEILING_S: Final = 60.0
+CRASH_LOOP_STARTS_MAX: Final = 5
+PROGRAM_CALLS_MAX: Final = 100  # of one run(); a program that rolls itself back for ever ends here
+WAIT_INLINE_S: Final = 300.0
+
+# --- leases and inbox -----------------------------------------------------------------------------------------------
+LEASE_TTL_S: Final = 30.0
+LEASE_RENEW_S: Final = 10.0
+INBOX_POLL_S: Final = 0.25
+MESSAGE_BYTES_MAX: Final = 64 * KIB
+
+# --- stores ---------------------------------------------------------------------------------------------------------
+WRITER_QUEUE_MAX: Final = 4096
+BATCH_APPENDS_MAX: Final = 256
+BATCH_BYTES_MAX: Final = 8 * MIB
+READ_PAGE_ROWS: Final = 256
+STAGE_BLOBS_FROM_BYTES: Final = 256 * KIB
+STORE_BUSY_S: Final = 10.0
+INLINE_COMMIT_MAX_S: Final = 0.001  # commits slower than this go through the writer thread
+
+# --- snapshots ------------------------------------------------------------------------------------------------------
+SNAPSHOT_FROM_BYTES: Final = 1 * MIB
+ENTRY_BYTES_COUNTED_MIN: Final = 256
+SNAPSHOT_PART_BYTES: Final = 256 * KIB
+SNAPSHOTS_KEPT: Final = 2

@@ -1,0 +1,36 @@
+"""The document: all that follows the branch. Built by `core/fold.py` only; a rollback puts an earlier one in its place."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.model.checkpoint import Checkpoint, Position
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A succeeded outcome that a later call may be answered with."""
+
+    action: str
+    tool: str
+    digest: bytes  # of tool and arguments
+    intent: int  # seq of the intent
+    settled: int  # seq of the outcome
+    key: str = ""  # empty: loose
+    free: bool = True
+    unapplied: bool = False  # its `then=` is still to be run
+
+
+class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What follows the branch, apart from the user's state (which is a `core.tracking.StateTree` beside it)."""
+
+    state_version: int = 1
+    changed: int = 1  # seq of the last entry that changed the state, a position, the plan or the strategy
+    plan: tuple[str, ...] = ()
+    step: str = ""
+    strategy: int = 0  # index into the task's strategies
+    positions: dict[str, Position] = {}
+    keyed: dict[str, Kept] = {}  # by tool and key (`core.resume.key_of`)
+    places: dict[str, dict[str, Kept]] = {}  # by loop: outcomes of the body that is open, by tool and place
+    loose: list[Kept] = []  # in journal order; at most one of them is not free
+    checkpoints: list[Checkpoint] = []
+    checks: dict[str, int] = {}  # passed on this branch: name -> seq

@@ -1,0 +1,41 @@
+"""What a tool does to the world: two independent answers (may it be sent again? can it be taken back?).
+
+Resume reads `retry` only, rollback reads `undo` only. Background: docs/decisions/0003.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NewType
+
+import msgspec
+
+Retry = Literal["free", "keyed", "probe", "restore", "never"]
+Undo = Literal["nothing", "function", "workspace", "impossible"]
+
+EffectKey = NewType("EffectKey", str)
+"""Annotates the parameter through which a keyed tool receives its key (a random text, the same over all attempts)."""
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """The two answers of one tool."""
+
+    retry: Retry
+    undo: Undo
+
+    @property
+    def is_free(self) -> bool:
+        """Whether running it again, or never knowing whether it ran, does no harm."""
+        return self.retry == "free"
+
+    def __str__(self) -> str:
+        return f"{self.retry}/{self.undo}"
+
+
+PRESETS: Final[dict[str, Effect]] = {
+    "pure": Effect(retry="free", undo="nothing"),
+    "idempotent": Effect(retry="keyed", undo="impossible"),
+    "verifiable": Effect(retry="probe", undo="impossible"),
+    "compensable": Effect(retry="never", undo="function"),
+    "irreversible": Effect(retry="never", undo="impossible"),
+    "workspace": Effect(retry="restore", undo="workspace"),
+}

@@ -1,0 +1,383 @@
+"""The journal's entries: one closed union of frozen facts, named in the past tense, and the envelope around each.
+
+This page is the schema of a task's history. Kinds and versions may be added, never changed: an old one is read by
+`codec/upcast.py`. Fields of type `Raw` hold values of user code as bytes of the value codec, so that whoever does not
+need them need not decode them. Times are UTC in microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from perdure.model.effect import Effect
+from perdure.model.failure import ErrorRecord, Failure
+from perdure.model.ids import Holder
+from perdure.model.strategy import Strategy
+
+Raw = msgspec.Raw
+NOTHING: Final = Raw(b"")
+
+
+class _Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all payloads."""
+
+
+# --- the task -------------------------------------------------------------------------------------------------------
+class Driver(_Payload, frozen=True, kw_only=True):
+    """Who calls the actions: a program found by import path, the ready-made agent, or an inline `with` block."""
+
+    kind: Literal["program", "agent", "inline"]
+    target: str = ""  # "pkg.mod:name" or "path/file.py:name"; the agent's model
+    folder: str = ""  # where the import path is rooted
+    arguments: Raw = NOTHING  # keyword arguments, or the agent's settings
+    source_digest: str = ""  # of the program's source, to warn when it changed
+
+
+class TaskStarted(_Payload, frozen=True, kw_only=True):
+    """Seq 1: the task, and the first claim of its lease (epoch 1). It is checkpoint 0."""
+
+    name: str
+    goal: str
+    driver: Driver
+    holder: Holder
+    state: Raw
+    state_version: int = 1
+    strategies: tuple[Strategy, ...] = ()
+    failures_max: int = 3
+    workspace: str = ""
+
+
+class LeaseClaimed(_Payload, frozen=True, kw_only=True):
+    """A process took the task; the envelope's epoch is the new one."""
+
+    holder: Holder
+    by_hand: bool = False  # a person typed it: the count of starts in a row begins at zero
+    after_crash: bool = False  # the last lease was found dead
+
+
+class TaskResumed(_Payload, frozen=True, kw_only=True):
+    """Work goes on; `report` is what the resume check found, row by row: "ok name: text"."""
+
+    report: tuple[str, ...] = ()
+
+
+class ProgramCalled(_Payload, frozen=True, kw_only=True):
+    """The program was called anew: attempt number `attempt` on this task."""
+
+    attempt: int
+
+
+class TaskPausedEntry(_Payload, frozen=True, kw_only=True):
+    """Nothing runs; a resume goes on."""
+
+    by: Literal["person", "signal", "storage"]
+    reason: str = ""
+
+
+class TaskParkedEntry(_Payload, frozen=True, kw_only=True):
+    """Nothing runs until `until`."""
+
+    until: int
+    reason: str = ""
+
+
+class QuestionAsked(_Payload, frozen=True, kw_only=True):
+    """A person is needed."""
+
+    question: str
+    reason: Literal["question", "in_doubt", "limit", "handover", "crash_loop", "diverged"] = "question"
+    action: str = ""
+
+
+class QuestionAnswered(_Payload, frozen=True, kw_only=True):
+    """A person answered."""
+
+    answer: Raw
+    by: str = ""
+
+
+class MessageReceived(_Payload, frozen=True, kw_only=True):
+    """A message left the inbox; the store removed it in the same append."""
+
+    message: str  # id
+    what: Literal["pause", "cancel", "tell", "answer"]
+    text: str = ""
+
+
+class TaskSucceeded(_Payload, frozen=True, kw_only=True):
+    """The program returned."""
+
+    result: Raw
+
+
+class TaskFailedEntry(_Payload, frozen=True, kw_only=True):
+    """Given up; the scene is kept."""
+
+    reason: str
+
+
+class TaskCancelledEntry(_Payload, frozen=True, kw_only=True):
+    """Ended by a person."""
+
+    by: str = "person"
+
+
+# --- actions --------------------------------------------------------------------------------------------------------
+class ActionIntended(_Payload, frozen=True, kw_only=True):
+    """A tool is about to be called."""
+
+    action: str  # random id
+    tool: str
+    effect: Effect
+    arguments: Raw
+    digest: bytes  # of tool name and canonical arguments; how a loose outcome is found again
+    key: str = ""  # the user's key, or the place in the `each` loop `loop`
+    loop: str = ""
+    effect_key: str = ""  # drawn here, handed to a keyed tool, the same over all attempts
+    attempt: int = 1  # of this action: a dispatch under the same id after an interruption
+    timeout_s: float = 0.0
+    step: str = ""
+    parent: str = ""  # the model call that asked for it
+    strategy: str = ""
+    paid: bool = False
+    reduces: bool = False  # a `then=` waits for the outcome
+
+
+class ActionSettled(_Payload, frozen=True, kw_only=True):
+    """An action ended. The patch of its `then=` rides here: outcome and change of state are one fact."""
+
+    action: str
+    intent: int  # seq of its ActionIntended
+    outcome: Literal["succeeded", "failed", "in_doubt"]
+    result: Raw = NOTHING
+    error: ErrorRecord | None = None
+    patch: Raw = NOTHING  # operations; leaves may refer to `result`
+    unapplied: str = ""  # why the patch is still to be made
+    invalid: bool = False  # `valid=` did not hold, but the effect is in the world
+    started_at: int = 0
+    duration_us: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    money: str = ""  # decimal text and currency
+    by: str = ""  # "", "probe", "person", "resume": who settled it
+
+
+class ActionReleased(_Payload, frozen=True, kw_only=True):
+    """A loose outcome was set free by a person (`settle --keep`): it stays a fact, no call will claim it."""
+
+    action: str
+    by: str = "person"
+
+
+# --- the document ---------------------------------------------------------------------------------------------------
+class StateEdited(_Payload, frozen=True, kw_only=True):
+    """The state changed apart from an action, or by the reducer of `action` whose outcome stood without its patch."""
+
+    patch: Raw
+    action: str = ""
+
+
+class PlanAdopted(_Payload, frozen=True, kw_only=True):
+    """The ordered sub-goals."""
+
+    steps: tuple[str, ...]
+
+
+class PositionMoved(_Payload, frozen=True, kw_only=True):
+    """A named loop began item `index` (`item` = its digest), or ended its body (`item` empty, `done` = how many)."""
+
+    loop: str
+    done: int
+    item: bytes = b""
+    trail: bytes = b""  # digest over the items before, in order
+
+
+class CheckpointMarked(_Payload, frozen=True, kw_only=True):
+    """A named moment without open intents."""
+
+    name: str
+    reason: Literal["program", "person", "milestone"] = "program"
+    verdict: str = ""
+    digest: bytes = b""  # of the state, where it was taken
+
+
+class CheckJudged(_Payload, frozen=True, kw_only=True):
+    """A named check was evaluated."""
+
+    name: str
+    passed: bool
+    reason: str = ""
+
+
+class ValuesDrawn(_Payload, frozen=True, kw_only=True):
+    """What `task.now()`, `random()` and `new_id()` gave, in order."""
+
+    values: Raw
+
+
+class NoteWritten(_Payload, frozen=True, kw_only=True):
+    """One line for people."""
+
+    text: str
+    fields: Raw = NOTHING
+
+
+class FactStated(_Payload, frozen=True, kw_only=True):
+    """A verified fact."""
+
+    text: str
+    source: str = ""
+
+
+# --- recovery -------------------------------------------------------------------------------------------------------
+class FailureObserved(_Payload, frozen=True, kw_only=True):
+    """A failure left the program, or a check was not met."""
+
+    failure: Failure
+    counted: bool
+
+
+class DecisionTaken(_Payload, frozen=True, kw_only=True):
+    """What recovery decided and by which row of its table."""
+
+    decision: Raw  # of model.decision.Decision
+    row: str
+
+
+class StrategyChosen(_Payload, frozen=True, kw_only=True):
+    """Another strategy from now on."""
+
+    strategy: Strategy
+
+
+class LessonLearned(_Payload, frozen=True, kw_only=True):
+    """What an abandoned branch taught."""
+
+    text: str
+
+
+class RollbackBegan(_Payload, frozen=True, kw_only=True):
+    """Going back to the end of entry `to_seq`; from here on only forward, or given up before the first undo."""
+
+    to_seq: int
+    checkpoint: str
+    reason: str = ""
+    moves: tuple[str, ...] = ()  # what each participant will do, in order
+
+
+class RollbackAbandoned(_Payload, frozen=True, kw_only=True):
+    """The rollback was given up before its first undo."""
+
+    reason: str
+
+
+class RolledBackEntry(_Payload, frozen=True, kw_only=True):
+    """The document is the one after entry `to_seq` again; the envelope's branch is the new one."""
+
+    to_seq: int
+    checkpoint: str
+
+
+class SnapshotTaken(_Payload, frozen=True, kw_only=True):
+    """A stored snapshot was confirmed: it holds the fold after entry `at_seq`."""
+
+    at_seq: int
+    digest: bytes
+
+
+Payload = (
+    TaskStarted
+    | LeaseClaimed
+    | TaskResumed
+    | ProgramCalled
+    | TaskPausedEntry
+    | TaskParkedEntry
+    | QuestionAsked
+    | QuestionAnswered
+    | MessageReceived
+    | TaskSucceeded
+    | TaskFailedEntry
+    | TaskCancelledEntry
+    | ActionIntended
+    | ActionSettled
+    | ActionReleased
+    | StateEdited
+    | PlanAdopted
+    | PositionMoved
+    | CheckpointMarked
+    | CheckJudged
+    | ValuesDrawn
+    | NoteWritten
+    | FactStated
+    | FailureObserved
+    | DecisionTaken
+    | StrategyChosen
+    | LessonLearned
+    | RollbackBegan
+    | RollbackAbandoned
+    | RolledBackEntry
+    | SnapshotTaken
+)
+
+# The number of a kind is on disk: add rows, never change one. The name is what `log` prints.
+KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
+    (1, "task_started", TaskStarted),
+    (2, "lease_claimed", LeaseClaimed),
+    (3, "task_resumed", TaskResumed),
+    (4, "program_called", ProgramCalled),
+    (5, "task_paused", TaskPausedEntry),
+    (6, "task_parked", TaskParkedEntry),
+    (7, "question_asked", QuestionAsked),
+    (8, "question_answered", QuestionAnswered),
+    (9, "message_received", MessageReceived),
+    (10, "task_succeeded", TaskSucceeded),
+    (11, "task_failed", TaskFailedEntry),
+    (12, "task_cancelled", TaskCancelledEntry),
+    (20, "action_intended", ActionIntended),
+    (21, "action_settled", ActionSettled),
+    (22, "action_released", ActionReleased),
+    (30, "state_edited", StateEdited),
+    (31, "plan_adopted", PlanAdopted),
+    (32, "position_moved", PositionMoved),
+    (33, "checkpoint_marked", CheckpointMarked),
+    (34, "check_judged", CheckJudged),
+    (35, "values_drawn", ValuesDrawn),
+    (36, "note_written", NoteWritten),
+    (37, "fact_stated", FactStated),
+    (50, "failure_observed", FailureObserved),
+    (51, "decision_taken", DecisionTaken),
+    (52, "strategy_chosen", StrategyChosen),
+    (53, "lesson_learned", LessonLearned),
+    (54, "rollback_began", RollbackBegan),
+    (55, "rollback_abandoned", RollbackAbandoned),
+    (56, "rolled_back", RolledBackEntry),
+    (60, "snapshot_taken", SnapshotTaken),
+)
+PAYLOAD_VERSION: Final = 1  # of every kind, until one of them gets a second
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The clear part of an entry: readable and linkable without any key."""
+
+    task: str  # 32 hex digits
+    seq: int  # dense, from 1
+    epoch: int  # of the lease under which it was written
+    at: int  # information only: order is by seq
+    branch: int
+    kind: int
+    version: int
+    flags: int  # codec flags: 1 = compressed
+    key_id: int  # 0 = not encrypted
+    prev: bytes  # digest of the entry before, 32 bytes
+    payload_digest: bytes  # over a random salt and the payload as first encoded
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One entry as read from a journal, its digests verified."""
+
+    header: Header
+    payload: Payload
+    digest: bytes  # of the header, so of everything up to here
+    size: int  # bytes as stored

@@ -1,0 +1,78 @@
+"""The ledger: all that only grows, over every rollback and restart. Built by `core/fold.py` only."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.model.effect import Effect
+from perdure.model.entry import Driver
+from perdure.model.failure import Failure
+from perdure.model.ids import Holder
+from perdure.model.status import Status
+from perdure.model.strategy import Strategy
+
+
+class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An action with an intent and no outcome, or one whose outcome is in doubt."""
+
+    action: str
+    tool: str
+    effect: Effect
+    digest: bytes
+    intent: int  # seq
+    epoch: int  # under which it was intended
+    branch: int
+    intended_at: int  # UTC, microseconds
+    key: str = ""
+    loop: str = ""  # the `each` loop whose body made the call: `key` is the place in it
+    effect_key: str = ""
+    attempt: int = 1
+    timeout_s: float = 0.0
+    in_doubt: bool = False
+    reduces: bool = False
+
+
+class Rollback(msgspec.Struct, frozen=True, kw_only=True):
+    """A rollback that has begun and is not yet ended."""
+
+    to_seq: int
+    checkpoint: str
+    moves: tuple[str, ...]
+
+
+class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What only grows, and what is true of the task whatever the branch."""
+
+    name: str = ""
+    goal: str = ""
+    driver: Driver | None = None
+    workspace: str = ""
+    strategies: tuple[Strategy, ...] = ()
+    failures_max: int = 3
+    started_at: int = 0
+
+    status: Status = "running"
+    reason: str = ""
+    question_action: str = ""
+    until: int = 0
+    holder: Holder | None = None
+    attempt: int = 0
+    starts_in_row: int = 0  # starts after a crash, in a row, under whose leases nothing was settled
+    settled_under_lease: bool = False
+
+    open: dict[str, OpenAction] = {}  # by action id, in journal order
+    failed_keys: dict[str, str] = {}  # tool and key (or digest) of a failed keyed call -> the effect key to use again
+    actions: int = 0  # settled
+    failed_actions: int = 0
+    failures: int = 0  # counted, leaky: verified progress takes one away
+    retries: int = 0  # in a row, for passing faults
+    last_failure: Failure | None = None
+    rollbacks: int = 0
+    rollback: Rollback | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    lessons: list[str] = []
+    messages: list[str] = []
+    answers: list[str] = []
+    facts: list[str] = []
+    result_seq: int = 0  # seq of TaskSucceeded

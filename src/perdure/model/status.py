@@ -1,0 +1,35 @@
+"""Where a task stands, and the short form of it that stores keep beside the journal for listing."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+Status = Literal["running", "paused", "parked", "needs_human", "succeeded", "failed", "cancelled"]
+UNFINISHED: Final = frozenset({"running", "paused", "parked", "needs_human"})
+
+
+class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `list` shows without reading the journal. Derived: the journal decides, this is a copy.
+
+    Written in the same append as the entry that changes it.
+    """
+
+    task: str  # id
+    name: str
+    goal: str
+    status: Status
+    reason: str = ""  # who paused it, what is asked, why it failed
+    attempt: int = 1
+    branch: int = 0
+    driver: str = ""  # "program pkg.mod:fn", "agent offline", "inline"
+    workspace: str = ""
+    started_at: int = 0  # UTC, microseconds since 1970
+    changed_at: int = 0
+    until: int = 0  # parked: when it goes on
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the task takes no more actions."""
+        return self.status not in UNFINISHED
