@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from perdure.engine.programs import Program, program
-    from perdure.engine.runtime import Runtime, open_runtime as open  # noqa: A004 - perdure.open is the public name
+    from perdure.engine.runtime import Runtime
+    from perdure.engine.runtime import open_runtime as open
     from perdure.engine.task import Task
     from perdure.errors import (
         ActionFailed,
@@ -83,7 +84,7 @@ _ERRORS: Final = (
 )
 _HOME.update({name: f"perdure.errors:{name}" for name in _ERRORS})
 
-__all__ = [  # noqa: PLE0604 - all are strings; the list is tested against _HOME
+__all__ = [
     "ActionFailed",
     "ActionTimedOut",
     "CheckFailed",

@@ -1,52 +1,52 @@
 """Every exception that perdure raises, in one tree. Raised everywhere, caught by users and by the CLI.
 
-    PerdureError
-    ├── StoreError
-    │   ├── StoreBusy          another process holds the store's write lock for too long
-    │   ├── StoreFull          no room left on the device; nothing was written
-    │   ├── StoreBroken        the store failed in a way after which nothing it says can be trusted
-    │   ├── StoreTooNew        written by a later version of perdure; left untouched
-    │   ├── StoreUnreadable    not a perdure store, or no permission to read it
-    │   ├── Damaged            stored bytes do not match their digests; names task and seq
-    │   ├── Conflict           the journal's head is not where the writer thought
-    │   ├── Fenced             the writer's lease epoch is old
-    │   ├── NameTaken          an unfinished task of that name exists
-    │   ├── TaskUnknown        no task of that name or id
-    │   ├── TaskAmbiguous      a prefix fits more than one task
-    │   └── Unsupported        a power that this store does not declare
-    ├── CodecError             stored bytes are not what the codec writes
-    │   ├── UnknownTag         a tag of the value codec that this version does not know
-    │   └── UnknownKind        an entry kind or version that this version does not know
-    ├── UsageError             the call was wrong and nothing was done
-    │   ├── Unstorable         a value outside the codec's domain
-    │   ├── LimitExceeded      a number of ``limits.py`` was passed
-    │   ├── ReadOnlyState, StaleView, EditClash, EditOpen
-    │   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
-    │   ├── ToolUndeclared     a callable that was never declared as a tool
-    │   ├── ProgramNotImportable
-    │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
-    │   ├── GoalUnknown        the chosen model does not understand this goal
-    │   ├── KeyReused          the same key with other arguments
-    │   ├── EffectNotAnchored  an effect's outcome could be lost by what comes next
-    │   ├── NestedAct          an act inside a running tool
-    │   ├── ActionsInFlight    not possible while actions are running
-    │   ├── CheckpointUnknown
-    │   ├── ActionUnknown      ``settle`` was given an id that is not open or in doubt
-    │   ├── TaskMismatch       other goal, arguments or initial state than recorded
-    │   ├── TaskFinished       the task has ended
-    │   ├── BranchLeft         a call from a branch that was rolled back
-    │   └── ForkedRuntime      a runtime used in a child of the process that opened it
-    ├── ActionError
-    │   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
-    │   ├── OutcomeUnknown     whether the effect happened is not known
-    │   ├── ReducerFailed      ``then=`` raised; the outcome is recorded, its patch is not
-    │   └── CheckFailed        ``task.check`` was not met
-    └── TaskStopped            how ``run`` ends without a result
-        ├── TaskPaused, TaskParked, NeedsHuman, ResumeDiverged, TaskFailed, TaskCancelled, TaskBusy
+PerdureError
+├── StoreError
+│   ├── StoreBusy          another process holds the store's write lock for too long
+│   ├── StoreFull          no room left on the device; nothing was written
+│   ├── StoreBroken        the store failed in a way after which nothing it says can be trusted
+│   ├── StoreTooNew        written by a later version of perdure; left untouched
+│   ├── StoreUnreadable    not a perdure store, or no permission to read it
+│   ├── Damaged            stored bytes do not match their digests; names task and seq
+│   ├── Conflict           the journal's head is not where the writer thought
+│   ├── Fenced             the writer's lease epoch is old
+│   ├── NameTaken          an unfinished task of that name exists
+│   ├── TaskUnknown        no task of that name or id
+│   ├── TaskAmbiguous      a prefix fits more than one task
+│   └── Unsupported        a power that this store does not declare
+├── CodecError             stored bytes are not what the codec writes
+│   ├── UnknownTag         a tag of the value codec that this version does not know
+│   └── UnknownKind        an entry kind or version that this version does not know
+├── UsageError             the call was wrong and nothing was done
+│   ├── Unstorable         a value outside the codec's domain
+│   ├── LimitExceeded      a number of ``limits.py`` was passed
+│   ├── ReadOnlyState, StaleView, EditClash, EditOpen
+│   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
+│   ├── ToolUndeclared     a callable that was never declared as a tool
+│   ├── ProgramNotImportable
+│   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
+│   ├── GoalUnknown        the chosen model does not understand this goal
+│   ├── KeyReused          the same key with other arguments
+│   ├── EffectNotAnchored  an effect's outcome could be lost by what comes next
+│   ├── NestedAct          an act inside a running tool
+│   ├── ActionsInFlight    not possible while actions are running
+│   ├── CheckpointUnknown
+│   ├── ActionUnknown      ``settle`` was given an id that is not open or in doubt
+│   ├── TaskMismatch       other goal, arguments or initial state than recorded
+│   ├── TaskFinished       the task has ended
+│   ├── BranchLeft         a call from a branch that was rolled back
+│   └── ForkedRuntime      a runtime used in a child of the process that opened it
+├── ActionError
+│   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
+│   ├── OutcomeUnknown     whether the effect happened is not known
+│   ├── ReducerFailed      ``then=`` raised; the outcome is recorded, its patch is not
+│   └── CheckFailed        ``task.check`` was not met
+└── TaskStopped            how ``run`` ends without a result
+├── TaskPaused, TaskParked, NeedsHuman, ResumeDiverged, TaskFailed, TaskCancelled, TaskBusy
 
-    Unwound (BaseException)    leaves a program so that no ``except Exception`` keeps it
-    ├── RolledBack             the document jumped; the program is called anew
-    └── StopRequested          a pause or cancel was asked for, by a person or a signal
+Unwound (BaseException)    leaves a program so that no ``except Exception`` keeps it
+├── RolledBack             the document jumped; the program is called anew
+└── StopRequested          a pause or cancel was asked for, by a person or a signal
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StoreError(PerdureError):
     """The store refused or failed."""
 
 
-class StoreBusy(StoreError):  # noqa: N818 - the field's word is the state, not "…Error"
+class StoreBusy(StoreError):
     """Another process held the write lock for longer than `waited_s`."""
 
     def __init__(self, place: str, pid: int | None, waited_s: float) -> None:
@@ -70,10 +70,12 @@ class StoreBusy(StoreError):  # noqa: N818 - the field's word is the state, not 
         self.pid = pid
         self.waited_s = waited_s
         holder = f"process {pid}" if pid else "another process"
-        super().__init__(f"{holder} has kept the write lock of {place!r} for {waited_s:.0f} s; try again when it has ended")
+        super().__init__(
+            f"{holder} has kept the write lock of {place!r} for {waited_s:.0f} s; try again when it has ended"
+        )
 
 
-class StoreFull(StoreError):  # noqa: N818
+class StoreFull(StoreError):
     """No room left; the append was undone and can be made again when there is room."""
 
     def __init__(self, place: str) -> None:
@@ -81,7 +83,7 @@ class StoreFull(StoreError):  # noqa: N818
         super().__init__(f"no room left on the device of {place!r}: nothing was written; free some space and resume")
 
 
-class StoreBroken(StoreError):  # noqa: N818
+class StoreBroken(StoreError):
     """The store failed in a way that makes further writes unsafe; it is closed for good."""
 
     def __init__(self, place: str, reason: str) -> None:
@@ -90,7 +92,7 @@ class StoreBroken(StoreError):  # noqa: N818
         super().__init__(f"store {place!r} failed: {reason}; it is closed, its files are left as they are")
 
 
-class StoreTooNew(StoreError):  # noqa: N818
+class StoreTooNew(StoreError):
     """The store was written by a later version."""
 
     def __init__(self, place: str, found: int, known: int) -> None:
@@ -102,7 +104,7 @@ class StoreTooNew(StoreError):  # noqa: N818
         )
 
 
-class StoreUnreadable(StoreError):  # noqa: N818
+class StoreUnreadable(StoreError):
     """The file is there, but it is not a perdure store or may not be read."""
 
     def __init__(self, place: str, reason: str) -> None:
@@ -111,7 +113,7 @@ class StoreUnreadable(StoreError):  # noqa: N818
         super().__init__(f"{place!r} cannot be opened as a store: {reason}; nothing was changed")
 
 
-class Damaged(StoreError):  # noqa: N818
+class Damaged(StoreError):
     """Stored bytes contradict their digests or their order."""
 
     def __init__(self, task: str, seq: int, reason: str) -> None:
@@ -121,7 +123,7 @@ class Damaged(StoreError):  # noqa: N818
         super().__init__(f"journal of task {task!r} is damaged at entry {seq}: {reason}; nothing was changed")
 
 
-class Conflict(StoreError):  # noqa: N818
+class Conflict(StoreError):
     """An append did not start right after the journal's head."""
 
     def __init__(self, task: str, expected_seq: int, head_seq: int) -> None:
@@ -131,7 +133,7 @@ class Conflict(StoreError):  # noqa: N818
         super().__init__(f"task {task!r}: append expected head {expected_seq}, found {head_seq}; read it again")
 
 
-class Fenced(StoreError):  # noqa: N818
+class Fenced(StoreError):
     """An append named an old epoch: another process has taken the task over."""
 
     def __init__(self, task: str, epoch: int, current: int) -> None:
@@ -141,16 +143,18 @@ class Fenced(StoreError):  # noqa: N818
         super().__init__(f"task {task!r} was taken over (epoch {current}, ours was {epoch}); stop working on it")
 
 
-class NameTaken(StoreError):  # noqa: N818
+class NameTaken(StoreError):
     """An unfinished task of that name exists."""
 
     def __init__(self, name: str, task: str) -> None:
         self.name = name
         self.task = task
-        super().__init__(f"name {name!r} belongs to unfinished task {task!r}; resume or cancel that one, or choose a name")
+        super().__init__(
+            f"name {name!r} belongs to unfinished task {task!r}; resume or cancel that one, or choose a name"
+        )
 
 
-class TaskUnknown(StoreError):  # noqa: N818
+class TaskUnknown(StoreError):
     """No such task."""
 
     def __init__(self, name: str) -> None:
@@ -158,7 +162,7 @@ class TaskUnknown(StoreError):  # noqa: N818
         super().__init__(f"no task has the name or id {name!r}; `perdure list --all` shows them")
 
 
-class TaskAmbiguous(StoreError):  # noqa: N818
+class TaskAmbiguous(StoreError):
     """A prefix fits several tasks."""
 
     def __init__(self, prefix: str, names: tuple[str, ...]) -> None:
@@ -167,7 +171,7 @@ class TaskAmbiguous(StoreError):  # noqa: N818
         super().__init__(f"{prefix!r} fits {len(names)} tasks ({', '.join(names[:5])}); give more of the name")
 
 
-class Unsupported(StoreError):  # noqa: N818
+class Unsupported(StoreError):
     """The store does not declare this power."""
 
     def __init__(self, store: str, power: str) -> None:
@@ -180,7 +184,7 @@ class CodecError(PerdureError):
     """Stored bytes are not what the codec writes."""
 
 
-class UnknownTag(CodecError):  # noqa: N818
+class UnknownTag(CodecError):
     """A value tag of a later version."""
 
     def __init__(self, tag: str) -> None:
@@ -188,7 +192,7 @@ class UnknownTag(CodecError):  # noqa: N818
         super().__init__(f"value tag {tag!r} is not known to this version of perdure; upgrade it")
 
 
-class UnknownKind(CodecError):  # noqa: N818
+class UnknownKind(CodecError):
     """An entry kind or version of a later release."""
 
     def __init__(self, kind: int, version: int, seq: int) -> None:
@@ -202,7 +206,7 @@ class UsageError(PerdureError):
     """The call was wrong; nothing was done."""
 
 
-class Unstorable(UsageError):  # noqa: N818
+class Unstorable(UsageError):
     """A value outside the codec's domain, with the path to it."""
 
     def __init__(self, path: tuple[object, ...], type_name: str, reason: str = "") -> None:
@@ -214,7 +218,7 @@ class Unstorable(UsageError):  # noqa: N818
         super().__init__(f"cannot store {type_name} at {place}{why}; use plain values (see `perdure.codec.values`)")
 
 
-class LimitExceeded(UsageError):  # noqa: N818
+class LimitExceeded(UsageError):
     """A maximum of ``limits.py`` was passed."""
 
     def __init__(self, what: str, found: int, maximum: int) -> None:
@@ -224,14 +228,14 @@ class LimitExceeded(UsageError):  # noqa: N818
         super().__init__(f"{what}: {found} is over the maximum of {maximum}")
 
 
-class ReadOnlyState(UsageError):  # noqa: N818
+class ReadOnlyState(UsageError):
     """A write to a view that only reads."""
 
     def __init__(self) -> None:
         super().__init__("task.state is read-only; change it in `async with task.edit() as state:` or in `then=`")
 
 
-class StaleView(UsageError):  # noqa: N818
+class StaleView(UsageError):
     """A view whose container has left the state."""
 
     def __init__(self, path: tuple[object, ...]) -> None:
@@ -239,14 +243,14 @@ class StaleView(UsageError):  # noqa: N818
         super().__init__(f"the part of the state once at {path!r} is no longer there; read it again from task.state")
 
 
-class EditClash(UsageError):  # noqa: N818
+class EditClash(UsageError):
     """A second edit was begun while one is open on the same tree."""
 
     def __init__(self) -> None:
         super().__init__("an edit of this state is already open; leave its `async with` block first")
 
 
-class EditOpen(UsageError):  # noqa: N818
+class EditOpen(UsageError):
     """An act, edit or checkpoint inside an edit's body."""
 
     def __init__(self, what: str) -> None:
@@ -254,7 +258,7 @@ class EditOpen(UsageError):  # noqa: N818
         super().__init__(f"{what} inside `task.edit()`: leave the block first, an edit only changes the state")
 
 
-class ToolInvalid(UsageError):  # noqa: N818
+class ToolInvalid(UsageError):
     """A tool's declaration is refused at registration."""
 
     def __init__(self, tool: str, reason: str) -> None:
@@ -263,7 +267,7 @@ class ToolInvalid(UsageError):  # noqa: N818
         super().__init__(f"tool {tool!r} is refused: {reason}")
 
 
-class ToolUndeclared(UsageError):  # noqa: N818
+class ToolUndeclared(UsageError):
     """A callable that was never declared."""
 
     def __init__(self, name: str) -> None:
@@ -274,7 +278,7 @@ class ToolUndeclared(UsageError):  # noqa: N818
         )
 
 
-class ProgramNotImportable(UsageError):  # noqa: N818
+class ProgramNotImportable(UsageError):
     """The program cannot be found again by another process."""
 
     def __init__(self, target: str, reason: str) -> None:
@@ -283,7 +287,7 @@ class ProgramNotImportable(UsageError):  # noqa: N818
         super().__init__(f"program {target!r} cannot be imported: {reason}")
 
 
-class ConfigInvalid(UsageError):  # noqa: N818
+class ConfigInvalid(UsageError):
     """A configuration holds an unknown key or a wrong value."""
 
     def __init__(self, place: str, reason: str) -> None:
@@ -292,7 +296,7 @@ class ConfigInvalid(UsageError):  # noqa: N818
         super().__init__(f"{place}: {reason}")
 
 
-class GoalUnknown(UsageError):  # noqa: N818
+class GoalUnknown(UsageError):
     """The chosen model does not understand the goal; `forms` are those it does."""
 
     def __init__(self, goal: str, forms: tuple[str, ...]) -> None:
@@ -302,17 +306,19 @@ class GoalUnknown(UsageError):  # noqa: N818
         super().__init__(f"goal {goal!r} is not one this model understands; it knows:\n{known}")
 
 
-class KeyReused(UsageError):  # noqa: N818
+class KeyReused(UsageError):
     """The same tool and key with other arguments."""
 
     def __init__(self, tool: str, key: str, seq: int) -> None:
         self.tool = tool
         self.key = key
         self.seq = seq
-        super().__init__(f"tool {tool!r} was called under key {key!r} with other arguments (entry {seq}); use another key")
+        super().__init__(
+            f"tool {tool!r} was called under key {key!r} with other arguments (entry {seq}); use another key"
+        )
 
 
-class EffectNotAnchored(UsageError):  # noqa: N818
+class EffectNotAnchored(UsageError):
     """The next act would make it impossible to find an effect's outcome again."""
 
     def __init__(self, action: str, tool: str) -> None:
@@ -324,7 +330,7 @@ class EffectNotAnchored(UsageError):  # noqa: N818
         )
 
 
-class NestedAct(UsageError):  # noqa: N818
+class NestedAct(UsageError):
     """An act inside a running tool."""
 
     def __init__(self, tool: str) -> None:
@@ -332,26 +338,30 @@ class NestedAct(UsageError):  # noqa: N818
         super().__init__(f"act inside the running tool {tool!r}: let the program call both, one after the other")
 
 
-class ActionsInFlight(UsageError):  # noqa: N818
+class ActionsInFlight(UsageError):
     """Not possible while actions run."""
 
     def __init__(self, what: str, actions: tuple[str, ...]) -> None:
         self.what = what
         self.actions = actions
-        super().__init__(f"{what} while {len(actions)} action(s) are running ({', '.join(actions[:3])}); await them first")
+        super().__init__(
+            f"{what} while {len(actions)} action(s) are running ({', '.join(actions[:3])}); await them first"
+        )
 
 
-class CheckpointUnknown(UsageError):  # noqa: N818
+class CheckpointUnknown(UsageError):
     """No checkpoint of that name on this branch."""
 
     def __init__(self, task: str, name: str, known: tuple[str, ...]) -> None:
         self.task = task
         self.name = name
         self.known = known
-        super().__init__(f"task {task!r} has no checkpoint {name!r} on this branch; it has: {', '.join(known) or 'none'}")
+        super().__init__(
+            f"task {task!r} has no checkpoint {name!r} on this branch; it has: {', '.join(known) or 'none'}"
+        )
 
 
-class ActionUnknown(UsageError):  # noqa: N818
+class ActionUnknown(UsageError):
     """`settle` was given an action that is neither open, in doubt nor loose."""
 
     def __init__(self, task: str, action: str) -> None:
@@ -360,7 +370,7 @@ class ActionUnknown(UsageError):  # noqa: N818
         super().__init__(f"task {task!r} has no open or doubtful action {action!r}; `perdure show {task}` lists them")
 
 
-class TaskMismatch(UsageError):  # noqa: N818
+class TaskMismatch(UsageError):
     """The task is recorded with other `what` than given."""
 
     def __init__(self, task: str, what: str) -> None:
@@ -369,7 +379,7 @@ class TaskMismatch(UsageError):  # noqa: N818
         super().__init__(f"task {task!r} was started with another {what}; give the same, another name, or new=True")
 
 
-class TaskFinished(UsageError):  # noqa: N818
+class TaskFinished(UsageError):
     """The task has ended and takes no more actions."""
 
     def __init__(self, task: str, status: str) -> None:
@@ -378,7 +388,7 @@ class TaskFinished(UsageError):  # noqa: N818
         super().__init__(f"task {task!r} has ended ({status}); start another, or `new=True` for the same name")
 
 
-class BranchLeft(UsageError):  # noqa: N818
+class BranchLeft(UsageError):
     """A call from code whose branch was rolled back."""
 
     def __init__(self, task: str, branch: int) -> None:
@@ -387,7 +397,7 @@ class BranchLeft(UsageError):  # noqa: N818
         super().__init__(f"task {task!r} has left branch {branch}; this call came from it and was not made")
 
 
-class ForkedRuntime(UsageError):  # noqa: N818
+class ForkedRuntime(UsageError):
     """A runtime used in a forked child."""
 
     def __init__(self, opened_by: int, used_by: int) -> None:
@@ -402,7 +412,7 @@ class ActionError(PerdureError):
     action: str
 
 
-class ActionFailed(ActionError):  # noqa: N818
+class ActionFailed(ActionError):
     """The tool failed. `error_type`, `error_message`, `failure_class`, `attempts` are as recorded."""
 
     def __init__(self, action: str, tool: str, error: Any) -> None:  # noqa: ANN401 - model.failure.ErrorRecord, a layer above
@@ -416,7 +426,7 @@ class ActionTimedOut(ActionFailed):
     """The tool's time ran out and nothing of it is in the world."""
 
 
-class OutcomeUnknown(ActionError):  # noqa: N818
+class OutcomeUnknown(ActionError):
     """Whether the effect happened is not known; `perdure settle` is the way out."""
 
     def __init__(self, task: str, action: str, tool: str) -> None:
@@ -429,16 +439,18 @@ class OutcomeUnknown(ActionError):  # noqa: N818
         )
 
 
-class ReducerFailed(ActionError):  # noqa: N818
+class ReducerFailed(ActionError):
     """`then=` raised. The outcome is recorded; the next matching act runs only the reducer."""
 
     def __init__(self, action: str, tool: str, cause: BaseException) -> None:
         self.action = action
         self.tool = tool
-        super().__init__(f"then= of {tool!r} raised {type(cause).__name__}: {cause}; the outcome is kept, the state is not changed")
+        super().__init__(
+            f"then= of {tool!r} raised {type(cause).__name__}: {cause}; the outcome is kept, the state is not changed"
+        )
 
 
-class CheckFailed(ActionError):  # noqa: N818
+class CheckFailed(ActionError):
     """A check was not met."""
 
     def __init__(self, name: str, reason: str = "") -> None:
@@ -448,7 +460,7 @@ class CheckFailed(ActionError):  # noqa: N818
         super().__init__(f"check {name!r} was not met" + (f": {reason}" if reason else ""))
 
 
-class TaskStopped(PerdureError):  # noqa: N818
+class TaskStopped(PerdureError):
     """`run` ended without a result. `task` is the id, `next_command` what to type."""
 
     def __init__(self, task: str, message: str, next_command: str = "") -> None:
@@ -469,7 +481,7 @@ class TaskParked(TaskStopped):
         super().__init__(task, message, next_command)
 
 
-class NeedsHuman(TaskStopped):  # noqa: N818
+class NeedsHuman(TaskStopped):
     """A person must decide; `question` says what."""
 
     def __init__(self, task: str, question: str, next_command: str = "") -> None:
@@ -489,7 +501,7 @@ class TaskCancelled(TaskStopped):
     """The task was cancelled."""
 
 
-class TaskBusy(TaskStopped):  # noqa: N818
+class TaskBusy(TaskStopped):
     """Another living process holds the task; `holder` names it."""
 
     def __init__(self, task: str, holder: str) -> None:
@@ -497,7 +509,7 @@ class TaskBusy(TaskStopped):  # noqa: N818
         super().__init__(task, f"task {task!r} is being worked on by {holder}")
 
 
-class Unwound(BaseException):  # noqa: N818 - must pass `except Exception`
+class Unwound(BaseException):
     """Leaves a program so that the engine can go on; never caught by user code."""
 
     def __init__(self, task: str, message: str) -> None:

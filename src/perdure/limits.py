@@ -19,6 +19,7 @@ BLOB_FROM_BYTES: Final = 4 * KIB  # a str or bytes leaf over this becomes a blob
 REFERENCE_FROM_BYTES: Final = 64  # a patch leaf from this size on is written as a reference into its outcome
 COMPRESS_FROM_BYTES: Final = 4 * KIB
 NAME_BYTES_MAX: Final = 200
+KEY_BYTES_MAX: Final = 1 * KIB
 ERROR_MESSAGE_BYTES_MAX: Final = 8 * KIB
 TOOL_OUTPUT_BYTES_MAX: Final = 64 * MIB
 
@@ -59,3 +60,6 @@ SNAPSHOT_FROM_BYTES: Final = 1 * MIB
 ENTRY_BYTES_COUNTED_MIN: Final = 256
 SNAPSHOT_PART_BYTES: Final = 256 * KIB
 SNAPSHOTS_KEPT: Final = 2
+
+# --- the ready-made agent -------------------------------------------------------------------------------------------
+AGENT_MOVES_MAX: Final = 100_000

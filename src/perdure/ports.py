@@ -165,7 +165,8 @@ class Blobs(Protocol):
 
     async def blobs(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """Return the bytes of each digest, verified. Raises KeyError naming the first that is missing,
-        StoreBroken where bytes do not match."""
+        StoreBroken where bytes do not match.
+        """
         ...
 
     async def sweep(self) -> int:
@@ -196,7 +197,10 @@ class Inbox(Protocol):
 class Store(Journal, Snapshots, Leases, Catalogue, Blobs, Inbox, Protocol):
     """All rungs together."""
 
-    place: str  # for people: URL without passwords
+    place: str  # for people: path, or URL without passwords
+    folder: (
+        str | None
+    )  # where files of this machine that belong to the store are kept, None where there is no such place
     capabilities: frozenset[str]  # "durable", "processes" (shared by several), "sweep", "delete"
 
     async def close(self) -> None:

@@ -48,7 +48,9 @@ class LeafWriter:
         return {"~": ["blob", kind, digest.hex(), len(raw)]}
 
 
-def encode(value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None = None) -> bytes:
+def encode(
+    value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None = None
+) -> bytes:
     """Return the bytes of `value` after redaction, its big leaves given to `leaf`."""
     return values.encode(redact(value), leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special)
 
@@ -77,7 +79,8 @@ def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None) -> obj
 
 def blob_digests(raw: bytes) -> list[bytes]:
     """Return the digests of the blobs that the encoded value names (quotes inside strings are escaped, so text that
-    looks like a tag is none)."""
+    looks like a tag is none).
+    """
     return [bytes.fromhex(found.decode()) for found in _BLOB.findall(raw)] if b'"blob"' in raw else []
 
 

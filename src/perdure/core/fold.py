@@ -77,7 +77,11 @@ class Fold:
 def _task_started(fold: Fold, header: Header, payload: e.TaskStarted, _patched: bool) -> None:  # noqa: FBT001 - one signature for all rules
     ledger = fold.ledger
     ledger.name, ledger.goal, ledger.driver = payload.name, payload.goal, payload.driver
-    ledger.workspace, ledger.strategies, ledger.failures_max = payload.workspace, payload.strategies, payload.failures_max
+    ledger.workspace, ledger.strategies, ledger.failures_max = (
+        payload.workspace,
+        payload.strategies,
+        payload.failures_max,
+    )
     ledger.holder, ledger.started_at = payload.holder, header.at
     fold.document.state_version = payload.state_version
 

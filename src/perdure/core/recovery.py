@@ -71,10 +71,14 @@ def decide(document: Document, ledger: Ledger, rules: Rules, now: int) -> tuple[
     if failure.failure_class in PASSING:
         if ledger.retries <= rules.retries_max:
             return Retry(now + _wait_us(ledger.retries, rules)), "passing"
-        return _give_up(rules, f"{failure.error.type} {ledger.retries} times in a row: {failure.error.message}"), "passing_too_long"
+        return _give_up(
+            rules, f"{failure.error.type} {ledger.retries} times in a row: {failure.error.message}"
+        ), "passing_too_long"
     if ledger.failures < rules.failures_max:
         return Retry(now), "same_again"
-    return _give_up(rules, f"{ledger.failures} failures, the last: {failure.error.type}: {failure.error.message}"), "limit_reached"
+    return _give_up(
+        rules, f"{ledger.failures} failures, the last: {failure.error.type}: {failure.error.message}"
+    ), "limit_reached"
 
 
 def _give_up(rules: Rules, why: str) -> Decision:

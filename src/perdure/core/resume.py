@@ -91,9 +91,7 @@ def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -
     An edit, a checkpoint or the end of the program may not pass them: they would be forgotten.
     """
     loose = [f"{k.tool} ({k.action})" for k in document.loose if not k.free and k.action not in claimed]
-    open_ = [
-        f"{a.tool} ({a.action})" for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed
-    ]
+    open_ = [f"{a.tool} ({a.action})" for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed]
     return loose + open_
 
 

@@ -25,7 +25,7 @@ from perdure.engine import arguments, crashpoints, dispatch
 from perdure.engine.boundary import Boundary
 from perdure.engine.loading import read_entry, result_of
 from perdure.engine.session import Session
-from perdure.errors import EffectNotAnchored, KeyReused, ReducerFailed, Unstorable, UsageError
+from perdure.errors import EffectNotAnchored, KeyReused, ReducerFailed, UsageError
 from perdure.limits import EDIT_WAIT_S
 from perdure.model import entry as e
 from perdure.model.effect import Effect
@@ -38,7 +38,7 @@ from perdure.tools import Tool
 from perdure.tools.recording import record_error
 from perdure.tools.results import dump, rebuild
 
-Reducer = Callable[[Any, Any], None]
+Reducer = Callable[[Any, Any], object]
 _UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})  # an effect in flight is in doubt, not failed
 
 
@@ -114,6 +114,7 @@ def _prepare(
     name = options.name or tool.name
     effect = options.effect or tool.effect
     fold = session.fold
+    _result_type_of(tool, options)  # refuse a result that could not be rebuilt before anything is done
     recorded = arguments.record(name, dict(given), fold.touched, fold.seq, keyed=bool(options.key))
     call = Call(
         tool=name,
@@ -170,7 +171,7 @@ async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) 
     session.tell("action_found", action=settled.action, tool=work.call.tool, seq=seq)
     if settled.error is not None:
         return Failed(settled.error)
-    value = rebuild(await result_of(store, session.task, seq, settled), _result_type(work))
+    value = rebuild(await result_of(store, session.task, seq, settled), _result_type_of(work.tool, work.options))
     if unapplied and work.then is not None:
         await session.edit_closed.wait()
         await _apply_late(session, work, settled.action, value)
@@ -328,7 +329,7 @@ async def _succeed(session: Session, work: Work, value: object, *, invalid: bool
     except UsageError as refused:
         return await _unstorable(session, work, refused)
     decoded = leaves.decode(raw, writer.blobs)
-    typed = rebuild(decoded, _result_type(work))
+    typed = rebuild(decoded, _result_type_of(work.tool, work.options))
     ending = Ending(outcome="succeeded", raw=raw, writer=writer, typed=typed, invalid=invalid, by=by)
     failure = await _write(session, work, ending)
     if failure is not None:
@@ -364,7 +365,9 @@ async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed 
             unapplied = f"{type(caught.error).__name__}: {caught.error}"
             failure = ReducerFailed(work.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
-    seq = session.put(_settled(session, work, ending, patch, unapplied), operations=operations, blobs=ending.writer.blobs)
+    seq = session.put(
+        _settled(session, work, ending, patch, unapplied), operations=operations, blobs=ending.writer.blobs
+    )
     await session.commit()
     crashpoints.reach("after_outcome")
     session.tell("action_settled", action=work.action, tool=work.call.tool, seq=seq, outcome=ending.outcome)
@@ -415,8 +418,8 @@ def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unappli
     )
 
 
-def _result_type(work: Work) -> object:
-    return work.tool.result_type if work.options.result_type is None else work.options.result_type
+def _result_type_of(tool: Tool[..., Any], options: Options) -> object:
+    return tool.result_type if options.result_type is None else options.result_type
 
 
 def _strategy_name(session: Session) -> str:

@@ -17,7 +17,6 @@ from perdure.codec.leaves import LeafWriter
 from perdure.core.touched import Touched
 from perdure.core.tracking import ListView, MapView, SetView
 
-
 VIEWS: Final = (MapView, ListView, SetView)
 
 

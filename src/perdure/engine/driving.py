@@ -1,9 +1,9 @@
 """The program loop: calls a program until it has ended, and obeys what `core/recovery.decide` says of each ending.
 
-    program ─ returned ──────────┐
-            ─ failed ─ observed ─┴▶ decide ─▶ Finish │ Retry │ Ask │ Abandon
-            ─ rolled back ─▶ called anew
-            ─ stop requested ─▶ paused, cancelled, failed, asked
+program ─ returned ──────────┐
+─ failed ─ observed ─┴▶ decide ─▶ Finish │ Retry │ Ask │ Abandon
+─ rolled back ─▶ called anew
+─ stop requested ─▶ paused, cancelled, failed, asked
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
 
 async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the result as recorded
     """Record success and return the result as it reads back. Raises ResumeDiverged, NeedsHuman instead where an
-    effect is unclaimed, open or in doubt."""
+    effect is unclaimed, open or in doubt.
+    """
     decision, row = recovery.decide(session.fold.document, session.fold.ledger, session.world.rules, 0)
     if isinstance(decision, Ask):
         session.refuse_left_behind("its end")
@@ -250,4 +251,3 @@ def _unwound_in(error: Exception) -> BaseException | None:
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
     return found
-

@@ -55,8 +55,7 @@ class Presence:
 
 def holders_folder(store: Store) -> Path | None:
     """Return the folder of the signs of life, None for a store without one."""
-    folder: str | None = getattr(store, "folder", None)
-    return Path(folder) / "holders" if folder else None
+    return Path(store.folder) / "holders" if store.folder else None
 
 
 def is_alive(holder: Holder, store: Store) -> bool | None:

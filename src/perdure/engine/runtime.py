@@ -24,7 +24,7 @@ from perdure.core.recovery import Rules
 from perdure.engine import crashpoints, leases
 from perdure.engine.driving import Drivable, drive, finish
 from perdure.engine.leases import Presence
-from perdure.engine.loading import load_fold, read_entry, blobs_of
+from perdure.engine.loading import blobs_of, load_fold, read_entry
 from perdure.engine.mailbox import Mailbox
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.report import ReportRow, report

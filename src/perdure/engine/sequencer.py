@@ -135,4 +135,3 @@ class _Done:
 
 
 _DONE: Final[Awaitable[None]] = _Done()
-

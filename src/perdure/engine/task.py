@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any, Never, ParamSpec, TypeVar, cast
+from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -35,7 +35,7 @@ from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.effect import Effect
 from perdure.model.failure import ErrorRecord, Failure
-from perdure.model.ids import check_name, cut_text
+from perdure.model.ids import check_key, check_name, cut_text
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 from perdure.tools import Tool
@@ -43,6 +43,7 @@ from perdure.tools import Tool
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+Reducer = Callable[[Any, R], object]  # (writable state, result); what it returns is not looked at
 
 
 class Task:
@@ -101,7 +102,11 @@ class Task:
         return self._session.fold.tree.view()
 
     # --- actions ----------------------------------------------------------------------------------------------------
-    async def act(self, tool: Tool[P, R], *args: Any, then: Callable[[Any, R], None] | None = None, **kwargs: Any) -> R:  # noqa: ANN401 - the tool's own parameters
+    @overload
+    async def act(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None, **kwargs: Any) -> R: ...
+    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any) -> R:
         """Call `tool`, durably, and return its recorded result (a fresh value for each caller).
 
         `then(state, result)` changes the state in the same append as the outcome. Raises ActionFailed (ActionTimedOut),
@@ -110,7 +115,7 @@ class Task:
         return await self.using().act(tool, *args, then=then, **kwargs)
 
     async def act_outcome(
-        self, tool: Tool[..., Any], *args: Any, then: Callable[[Any, Any], None] | None = None, **kwargs: Any
+        self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any
     ) -> Outcome:
         """As `act`, but return Succeeded, Failed or InDoubt as a value."""
         return await self.using().act_outcome(tool, *args, then=then, **kwargs)
@@ -131,10 +136,8 @@ class Task:
         `result_type`: what the result is rebuilt to. `effect`, `name`: instead of the tool's own.
         """
         if key:
-            check_name(key, "key")
-        options = Options(
-            key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name
-        )
+            check_key(key)
+        options = Options(key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name)
         return Using(self._session, self._branch, options)
 
     def each(self, name: str, items: Iterable[T]) -> Each[T]:
@@ -300,7 +303,11 @@ class Using:
         self._branch = branch
         self._options = options
 
-    async def act(self, tool: Tool[P, R], *args: Any, then: Callable[[Any, R], None] | None = None, **kwargs: Any) -> R:  # noqa: ANN401 - the tool's own parameters
+    @overload
+    async def act(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None, **kwargs: Any) -> R: ...
+    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any) -> R:
         """As `Task.act`."""
         action_id, outcome = await self._perform(tool, args, kwargs, then)
         match outcome:
@@ -313,14 +320,18 @@ class Using:
                 raise OutcomeUnknown(self._session.task, action_id, tool.name)
 
     async def act_outcome(
-        self, tool: Tool[..., Any], *args: Any, then: Callable[[Any, Any], None] | None = None, **kwargs: Any
+        self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any
     ) -> Outcome:
         """As `Task.act_outcome`."""
         _, outcome = await self._perform(tool, args, kwargs, then)
         return outcome
 
     async def _perform(
-        self, tool: Tool[..., Any], args: tuple[object, ...], kwargs: dict[str, object], then: Any  # noqa: ANN401
+        self,
+        tool: Tool[..., Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        then: Any,  # noqa: ANN401
     ) -> tuple[str, Outcome]:
         if not isinstance(tool, Tool):
             raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))

@@ -12,7 +12,6 @@ from perdure.limits import TICK_S
 from perdure.ports import Clock
 
 
-
 class Deadline:
     """A time-out of one asyncio task's current action."""
 

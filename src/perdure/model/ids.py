@@ -7,7 +7,7 @@ import unicodedata
 import msgspec
 
 from perdure.errors import LimitExceeded, UsageError
-from perdure.limits import NAME_BYTES_MAX
+from perdure.limits import KEY_BYTES_MAX, NAME_BYTES_MAX
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +37,17 @@ def check_name(name: str, what: str = "name") -> str:
     if size > NAME_BYTES_MAX:
         raise LimitExceeded(f"{what} {name[:20]!r}… in bytes", size, NAME_BYTES_MAX)
     return name
+
+
+def check_key(key: str) -> str:
+    """Return `key` if an action can be found again by it: any text that UTF-8 can hold, up to `KEY_BYTES_MAX`."""
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(f"key {key!r} holds half of a surrogate pair; use `model.ids.plain_text(key)`") from error
+    if size > KEY_BYTES_MAX:
+        raise LimitExceeded(f"key {key[:20]!r}… in bytes", size, KEY_BYTES_MAX)
+    return key
 
 
 def plain_text(text: str) -> str:

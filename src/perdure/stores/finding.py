@@ -13,10 +13,9 @@ def pick_task(name: str, newest_first: Sequence[TaskSummary]) -> TaskSummary:
 
     Several tasks of one name count as one, the newest. Raises TaskUnknown, TaskAmbiguous.
     """
-    for exact in (lambda task: task.task == name, lambda task: task.name == name):
-        found = next(filter(exact, newest_first), None)
-        if found is not None:
-            return found
+    exact = [task for task in newest_first if task.task == name] or [task for task in newest_first if task.name == name]
+    if exact:
+        return exact[0]
     fitting = _begin_so(name, newest_first) if name else {}
     if not fitting:
         raise TaskUnknown(name)

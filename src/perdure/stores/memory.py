@@ -12,22 +12,13 @@ from typing import Final
 
 import msgspec
 
-from perdure.errors import (
-    Conflict,
-    Fenced,
-    LimitExceeded,
-    NameTaken,
-    PerdureError,
-    StoreBroken,
-    TaskBusy,
-    TaskUnknown,
-    UsageError,
-)
-from perdure.limits import LEASE_TTL_S, MESSAGE_BYTES_MAX, SNAPSHOT_PART_BYTES
-from perdure.model.ids import Holder, check_name, plain_text
+from perdure.errors import Conflict, Fenced, NameTaken, PerdureError, StoreBroken, TaskBusy, TaskUnknown
+from perdure.limits import LEASE_TTL_S
+from perdure.model.ids import Holder
 from perdure.model.status import TaskSummary
 from perdure.ports import Append, Clock, Lease, Message, SnapshotHead, StoredAppend
 from perdure.stores.answers import DONE, Refused
+from perdure.stores.checks import check_append, check_parts, check_summary, storable_message
 from perdure.stores.finding import pick_task
 from perdure.stores.forks import Origin
 
@@ -65,6 +56,7 @@ class _Rung:
 
     def __init__(self, world: MemoryWorld, clock: Clock, place: str = "memory://") -> None:
         self.place = place
+        self.folder: str | None = None
         self.capabilities = frozenset({"sweep", "delete"})
         self._world = world
         self._clock = clock
@@ -92,6 +84,7 @@ class _Journal(_Rung):
     def append(self, task: str, append: Append) -> Awaitable[None]:
         """See `ports.Journal.append`."""
         try:
+            check_append(append)
             stored = self._task(task)
             if not self._is_there(stored, append):
                 self._judge(task, stored, append)
@@ -102,11 +95,9 @@ class _Journal(_Rung):
 
     @staticmethod
     def _is_there(stored: _Task, append: Append) -> bool:
-        return append.last_seq > 0 and stored.digests.get(append.last_seq) == append.last_digest
+        return stored.digests.get(append.last_seq) == append.last_digest
 
     def _judge(self, task: str, stored: _Task, append: Append) -> None:
-        if append.last_seq <= append.expected_seq:
-            raise UsageError(f"an append ends at entry {append.last_seq}, not after {append.expected_seq}")
         if append.epoch != stored.lease.epoch:
             raise Fenced(task, append.epoch, stored.lease.epoch)
         if (append.expected_seq, append.prev_digest) != stored.head:
@@ -137,9 +128,7 @@ class _Journal(_Rung):
 class _Snapshots(_Rung):
     async def save_snapshot(self, task: str, head: SnapshotHead, parts: Sequence[bytes]) -> None:
         """See `ports.Snapshots.save_snapshot`."""
-        largest = max(map(len, parts), default=0)
-        if largest > SNAPSHOT_PART_BYTES:
-            raise LimitExceeded("part of a snapshot in bytes", largest, SNAPSHOT_PART_BYTES)
+        check_parts(list(map(len, parts)))
         self._task(task).snapshots[head.seq] = head, b"".join(parts)
 
     async def snapshots(self, task: str) -> list[SnapshotHead]:
@@ -196,7 +185,7 @@ class _Catalogue(_Leases):
     async def create(self, summary: TaskSummary, holder: Holder) -> Lease:
         """See `ports.Catalogue.create`."""
         world = self._open_world()
-        check_name(summary.name)
+        check_summary(summary)
         _check_free(world, summary)
         lease = Lease(epoch=1, holder=holder, beats=0, until=self._until())
         world.tasks[summary.task] = _Task(summary, lease)
@@ -249,11 +238,8 @@ class _Blobs(_Rung):
 class _Inbox(_Rung):
     async def post(self, task: str, message: Message) -> None:
         """See `ports.Inbox.post`."""
-        text = plain_text(message.text)
-        size = len(text.encode())
-        if size > MESSAGE_BYTES_MAX:
-            raise LimitExceeded("message in bytes", size, MESSAGE_BYTES_MAX)
-        self._task(task).messages.setdefault(message.id, msgspec.structs.replace(message, text=text))
+        stored = storable_message(message)
+        self._task(task).messages.setdefault(stored.id, stored)
 
     async def messages(self, tasks: Sequence[str]) -> Mapping[str, list[Message]]:
         """See `ports.Inbox.messages`."""
