@@ -100,7 +100,7 @@ class StoreTooNew(StoreError):
         self.found = found
         self.known = known
         super().__init__(
-            f"store {place!r} has schema {found}, this perdure knows up to {known}: nothing was touched; upgrade perdure"
+            f"store {place!r} has schema {found}, this perdure knows up to {known}: nothing was touched; upgrade"
         )
 
 
@@ -434,7 +434,7 @@ class OutcomeUnknown(ActionError):
         self.action = action
         self.tool = tool
         super().__init__(
-            f"whether {tool!r} (action {action}) happened is not known, and it must not be sent twice; look there, then: "
+            f"whether {tool!r} (action {action}) happened is not known, and it must not be sent twice; look, then: "
             f"perdure settle {task} {action} --happened | --did-not-happen"
         )
 

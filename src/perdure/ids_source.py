@@ -1,4 +1,4 @@
-"""The real source of chance (`ports.Ids`): operating-system randomness, drawn in blocks because a call costs a syscall."""
+"""The real source of chance (`ports.Ids`): operating-system randomness, drawn in blocks, a call being a syscall."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from perdure.model.status import TaskSummary
 
 # --- store ----------------------------------------------------------------------------------------------------------
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """The one atomic act: consecutive entries, the blobs they name, the messages they consume, the summary they change."""
+    """The one atomic act: entries in a row, the blobs they name, the messages they consume, the summary they change."""
 
     expected_seq: int  # of the journal's last entry before this append, 0 for the first
     epoch: int
@@ -164,8 +164,9 @@ class Blobs(Protocol):
     """Content-addressed bytes. They are put by `append` only."""
 
     async def blobs(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """Return the bytes of each digest, verified. Raises KeyError naming the first that is missing,
-        StoreBroken where bytes do not match.
+        """Return the bytes of each digest, verified.
+
+        Raises KeyError naming the first that is missing, StoreBroken where bytes do not match.
         """
         ...
 

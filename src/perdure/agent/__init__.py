@@ -1,4 +1,4 @@
-"""The ready-made agent: goal, plan, act, on the public API only. Today it knows one model, `offline`, which needs none."""
+"""The ready-made agent: goal, plan, act, on the public API only. Today it knows one model, `offline`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     goal ─ plan ─ Act ─▶ tool ─▶ memory ─▶ next move … ─ Checkpoint ─ Finish
 
-Whatever thinks behind the `Policy` port, what it did stands in the task's state ("memory") and in the journal: a resumed
-agent decides its next move from there. Uses the engine as any program would.
+Whatever thinks behind the `Policy` port, what it did stands in the task's state ("memory") and in the journal: a
+resumed agent decides its next move from there. Uses the engine as any program would.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODELS: Final = ("offline",)
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """The ready-made agent as a program: what `Runtime.run` drives and any process can load again by its model's name."""
+    """The ready-made agent as a program; any process can load it again by the name of its model."""
 
     model: str
     policy: Any  # ports.Policy

@@ -1,8 +1,8 @@
 """Big and repeated leaves of values: blobs and references, on top of the value codec which knows neither.
 
-A `str` or `bytes` leaf over 4 KiB is stored once under its digest ("blob"). A leaf of a patch that stands in the outcome
-of the same entry is written as the path to it ("ref"). An argument that is a view of the state is written as path and
-seq ("state", "run"). All three are tags of the value codec: `{"~": ["blob", …]}`.
+A `str` or `bytes` leaf over 4 KiB is stored once under its digest ("blob"). A leaf of a patch that stands in the
+outcome of the same entry is written as the path to it ("ref"). An argument that is a view of the state is written as
+path and seq ("state", "run"). All three are tags of the value codec: `{"~": ["blob", …]}`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from perdure.codec import values
 from perdure.codec.redact import redact
@@ -78,8 +78,9 @@ def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None) -> obj
 
 
 def blob_digests(raw: bytes) -> list[bytes]:
-    """Return the digests of the blobs that the encoded value names (quotes inside strings are escaped, so text that
-    looks like a tag is none).
+    """Return the digests of the blobs that the encoded value names.
+
+    Quotes inside strings are escaped, so text that looks like a tag is none.
     """
     return [bytes.fromhex(found.decode()) for found in _BLOB.findall(raw)] if b'"blob"' in raw else []
 
@@ -103,23 +104,22 @@ def _leaf_of(kind: str, raw: bytes) -> str | bytes:
             return raw.decode("utf-8", "surrogatepass")
 
 
-def _index(value: object, path: list[Any], known: dict[str | bytes, list[Any]]) -> None:
-    kind = type(value)
-    if kind is str or kind is bytes:
-        if len(value) >= REFERENCE_FROM_BYTES:  # type: ignore[arg-type]  # narrowed by exact type
-            known.setdefault(value, path)  # type: ignore[arg-type]  # narrowed by exact type
-    elif kind is list or kind is tuple:
-        for number, item in enumerate(value):  # type: ignore[arg-type, var-annotated]  # narrowed by exact type
+def _index(value: Any, path: list[Any], known: dict[str | bytes, list[Any]]) -> None:  # noqa: ANN401 - any value
+    if type(value) is str or type(value) is bytes:
+        if len(value) >= REFERENCE_FROM_BYTES:
+            known.setdefault(value, path)
+    elif type(value) is list or type(value) is tuple:
+        for number, item in enumerate(cast("list[Any]", value)):
             _index(item, [*path, number], known)
-    elif kind is dict:
-        for key, item in value.items():  # type: ignore[attr-defined]  # narrowed by exact type
+    elif type(value) is dict:
+        for key, item in cast("dict[Any, Any]", value).items():
             _index(item, [*path, values.to_wire(key)], known)
 
 
-def _follow(root: object, path: list[object]) -> object:
+def _follow(root: Any, path: list[Any]) -> object:  # noqa: ANN401 - any value
     for step in path:
         try:
-            root = root[step]  # type: ignore[index]  # checked by the except
+            root = root[step]
         except (KeyError, IndexError, TypeError) as error:
             raise CodecError(f"a reference names {path!r}, which is not in the outcome") from error
-    return root
+    return cast("object", root)

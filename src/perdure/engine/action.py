@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -130,7 +130,7 @@ def _prepare(
 
 
 @contextlib.asynccontextmanager
-async def _alone(session: Session, key: str) -> Any:  # noqa: ANN401 - an async generator
+async def _alone(session: Session, key: str) -> AsyncGenerator[None]:
     """The same key twice at once: the second waits for the first, and is then answered by its outcome."""
     while (other := session.busy_keys.get(key)) is not None:
         await asyncio.shield(other)
@@ -381,9 +381,7 @@ def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...
     edit = session.begin_edit()
     try:
         returned: object = work.then(edit.view, ending.typed)
-        if inspect.isawaitable(returned):
-            _close(returned)
-            raise UsageError("then= must be a plain function, not a coroutine function")
+        _refuse_awaitable(returned)
         operations = edit.finish()
         if not operations:
             return (), e.NOTHING
@@ -395,10 +393,12 @@ def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...
         raise
 
 
-def _close(awaitable: object) -> None:
-    close = getattr(awaitable, "close", None)
-    if close is not None:
-        close()
+def _refuse_awaitable(returned: object) -> None:
+    """Raise where `then=` turns out to be a coroutine function: its changes would come when nobody listens."""
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise UsageError("then= must be a plain function, not a coroutine function")
 
 
 def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unapplied: str) -> e.ActionSettled:

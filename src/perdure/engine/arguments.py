@@ -1,14 +1,15 @@
 """A call's arguments as they are recorded, digested, and handed to the tool.
 
 A view of the state is written as its path and seq, never copied into the journal; a list that holds views in a row (a
-history with one new message) as runs. So a loop that passes its whole history each turn writes the same bytes each turn.
-The tool gets a plain copy.
+history with one new message) as runs. So a loop that passes its whole history each turn writes the same bytes each
+turn. The tool gets a plain copy.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -17,6 +18,7 @@ from perdure.codec.leaves import LeafWriter
 from perdure.core.touched import Touched
 from perdure.core.tracking import ListView, MapView, SetView
 
+View = MapView | ListView | SetView
 VIEWS: Final = (MapView, ListView, SetView)
 
 
@@ -37,7 +39,10 @@ def record(tool: str, arguments: dict[str, object], touched: Touched, seq: int, 
     its state has grown. Raises Unstorable naming the argument.
     """
     shaping = _Shaping(seq)
-    shaped = {name: shaping.list_of(value) if type(value) is list else value for name, value in arguments.items()}
+    shaped = {
+        name: shaping.list_of(cast("list[object]", value)) if type(value) is list else value
+        for name, value in arguments.items()
+    }
     raw = leaves.encode(shaped, shaping.writer, special=shaping)
     if not shaping.has_views:
         return Recorded(raw, _digest(tool, arguments), arguments, shaping.writer.blobs)
@@ -102,24 +107,24 @@ def _digest(tool: str, arguments: dict[str, object]) -> bytes:
 
 def _marked(value: object, touched: Touched, *, keyed: bool) -> Any:  # noqa: ANN401 - any value of the domain
     """Return `value` with each view replaced by what stands for it in a digest."""
-    if isinstance(value, VIEWS):
-        return ("view of the state", value.path, 0 if keyed else touched.last(value.path))
-    if type(value) is list:
-        return [_marked(item, touched, keyed=keyed) for item in value]
-    if type(value) is tuple:
-        return tuple(_marked(item, touched, keyed=keyed) for item in value)
-    if type(value) is dict:
-        return {key: _marked(item, touched, keyed=keyed) for key, item in value.items()}
-    return value
+    return _replace(value, lambda view: ("view of the state", view.path, 0 if keyed else touched.last(view.path)))
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - any value of the domain
+    """Return `value` with each view replaced by a plain copy of what it shows."""
+    return _replace(value, lambda view: view.plain())
+
+
+def _replace(value: Any, change: Callable[[View], object]) -> Any:  # noqa: ANN401 - any value of the domain
     if isinstance(value, VIEWS):
-        return value.plain()
+        return change(value)
     if type(value) is list:
-        return [_plain(item) for item in value]
+        items: list[Any] = value
+        return [_replace(item, change) for item in items]
     if type(value) is tuple:
-        return tuple(_plain(item) for item in value)
+        parts: tuple[Any, ...] = value
+        return tuple(_replace(part, change) for part in parts)
     if type(value) is dict:
-        return {key: _plain(item) for key, item in value.items()}
+        pairs: dict[Any, Any] = value
+        return {key: _replace(item, change) for key, item in pairs.items()}
     return value

@@ -1,10 +1,12 @@
-"""Where code that is not ours ends: the one place in the engine that catches whatever a tool, reducer, hook or program
-raises. Cancellation, Ctrl-C and our own unwinding are no `Exception` and pass through.
+"""Where code that is not ours ends: the one place in the engine that catches whatever it raises.
+
+Used for tools, reducers, hooks and programs. Cancellation, Ctrl-C and our own unwinding are no `Exception` and pass.
 """
 
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Self
 
 
 class Boundary:
@@ -13,7 +15,7 @@ class Boundary:
     def __init__(self) -> None:
         self.error: Exception | None = None
 
-    def __enter__(self) -> Boundary:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

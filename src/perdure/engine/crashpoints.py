@@ -1,7 +1,7 @@
 """Named places at which a test may kill the process, and the counters that say which one is reached when.
 
-Armed by `PERDURE_CRASH="after_effect:7"` (the seventh time that point is reached) or `"any:17"` (the seventeenth point of
-whatever name), and only where `PERDURE_TESTING=1` stands beside it. Unarmed, `reach` is one test of a flag.
+Armed by `PERDURE_CRASH="after_effect:7"` (the seventh time that point is reached) or `"any:17"` (the seventeenth point
+of whatever name), and only where `PERDURE_TESTING=1` stands beside it. Unarmed, `reach` is one test of a flag.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never, cast
 
 import msgspec
 
@@ -96,8 +96,9 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
 
 
 async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the result as recorded
-    """Record success and return the result as it reads back. Raises ResumeDiverged, NeedsHuman instead where an
-    effect is unclaimed, open or in doubt.
+    """Record success and return the result as it reads back.
+
+    Raises ResumeDiverged or NeedsHuman instead where an effect is unclaimed, open or in doubt.
     """
     decision, row = recovery.decide(session.fold.document, session.fold.ledger, session.world.rules, 0)
     if isinstance(decision, Ask):
@@ -131,7 +132,8 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
     unwound = _unwound_in(error)
     if unwound is not None:
         raise unwound
-    return await _recover(session, error)
+    await _recover(session, error)
+    return None
 
 
 async def _recover(session: Session, error: Exception) -> None:
@@ -243,11 +245,11 @@ def _is_ours(error: Exception) -> bool:
     return isinstance(error, PerdureError) and not isinstance(error, ActionError)
 
 
-def _unwound_in(error: Exception) -> BaseException | None:
+def _unwound_in(error: BaseException) -> BaseException | None:
     """Return our own unwinding where a task group has wrapped it."""
+    if isinstance(error, RolledBack | StopRequested):
+        return error
     if not isinstance(error, BaseExceptionGroup):
         return None
-    found = error.subgroup(lambda one: isinstance(one, RolledBack | StopRequested))
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+    members = cast("tuple[BaseException, ...]", error.exceptions)
+    return next((found for member in members if (found := _unwound_in(member)) is not None), None)

@@ -96,7 +96,7 @@ async def _stands_still(store: Store, task: str, lease: Lease, clock: Clock) -> 
 
 
 def _is_locked(path: Path, holder: Holder) -> bool | None:
-    """A locked file: alive. Unlocked, or gone while the holder was of this boot: dead. Gone, of another boot: unknown."""
+    """Locked: alive. Unlocked, or gone while the holder was of this boot: dead. Gone, of another boot: unknown."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -113,7 +113,7 @@ async def _take_in(store: Store, fold: Fold, entry: Entry) -> None:
         state = leaves.decode(bytes(payload.state), await blobs_of(store, fold.task, entry.header.seq, payload.state))
         if not isinstance(state, dict):
             raise Damaged(fold.task, entry.header.seq, f"its state is a {type(state).__name__}, not a dict")
-        fold.tree = StateTree(state)
+        fold.tree = StateTree(state)  # pyright: ignore[reportUnknownArgumentType] - keys and values are of the codec's domain
         fold.advance(entry)
     elif isinstance(payload, e.RolledBackEntry):
         fold.jump(entry, await load_fold(store, fold.task, payload.to_seq))

@@ -1,4 +1,4 @@
-"""Going back to a checkpoint: a sequence of entries that can be killed anywhere and is then finished by the next opener.
+"""Going back to a checkpoint: a sequence of entries that can be killed anywhere; the next opener finishes it.
 
     RollbackBegan ─ each participant's moves, in order ─ RolledBack ─ snapshot
 

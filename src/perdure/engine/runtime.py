@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 import msgspec
 
@@ -68,16 +68,17 @@ async def open_runtime(
     unattended: bool = False,
     clock: Clock | None = None,
     ids: Ids | None = None,
-) -> AsyncIterator[Runtime]:
+) -> AsyncGenerator[Runtime]:
     """Open a store and a runtime on it: `async with perdure.open() as runtime:`.
 
     `store`: a URL (`sqlite:///path.db`, `memory://`), a path, or a store; None: the nearest `.perdure/` upwards, else
-    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. Raises StoreUnreadable,
-    StoreTooNew, StoreBroken; what is there is never overwritten.
+    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. Raises
+    StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
     """
     clock = clock or SystemClock()
     is_ours = store is None or isinstance(store, str | os.PathLike)
-    opened = await open_store(store or find_place(), clock) if is_ours else cast("Store", store)
+    place = cast("str", store) if is_ours else ""
+    opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
     runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), unattended=unattended)
     try:
         async with runtime:
@@ -109,7 +110,7 @@ class Runtime:
         self._snapshotter = Snapshotter()
         self._mailbox = Mailbox(store)
 
-    async def __aenter__(self) -> Runtime:
+    async def __aenter__(self) -> Self:
         self._ticker.every(TICK_S, self._flush_lazy)
         self._ticker.every(INBOX_POLL_S, lambda: self._mailbox.look(self._sessions))
         self._ticker.every(LEASE_RENEW_S, self._renew)
@@ -139,7 +140,7 @@ class Runtime:
         TaskMismatch where it is recorded with another goal, state or args; what the store raises. `new`: a new task
         under the same name when the last is finished.
         """
-        arguments = plain_args(program, args or {}) if isinstance(program, Program) else dict(args or {})
+        arguments = _checked(program, args or {})
         started = _started(self._presence, program, name, goal, arguments, workspace)
         found = await self._find(name)
         if found is None or (new and found.is_finished):
@@ -185,7 +186,7 @@ class Runtime:
         state: Mapping[str, Any] | None = None,
         workspace: str = "",
         new: bool = False,
-    ) -> AsyncIterator[Task]:
+    ) -> AsyncGenerator[Task]:
         """Hold a task in a `with` block, for scripts; the script itself is run again to resume.
 
         Leaving the block = success; an exception leaves the task unfinished. A finished task comes back read-only.
@@ -207,7 +208,7 @@ class Runtime:
             session = await self._claim(found, by_hand=True)
             session.put(e.TaskResumed())
         else:
-            session = await self._start(started, first)  # type: ignore[arg-type]  # a copy of a dict is a dict
+            session = await self._start(started, first)
         session.put(e.ProgramCalled(attempt=session.fold.ledger.attempt + 1))
         async with self._held(session):
             yield Task(session)
@@ -350,7 +351,7 @@ class Runtime:
             return result
 
     @contextlib.asynccontextmanager
-    async def _held(self, session: Session) -> AsyncIterator[None]:
+    async def _held(self, session: Session) -> AsyncGenerator[None]:
         """Whatever happens, the lease is given back."""
         try:
             yield
@@ -413,6 +414,11 @@ class Runtime:
                 await self.store.renew(session.task, session.sequencer.epoch)
             except Fenced as fenced:
                 session.sequencer.dead = fenced
+
+
+def _checked(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `args`, checked against the signature where there is one."""
+    return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
 
 
 def _started(

@@ -1,10 +1,11 @@
-"""Makes snapshots beside the action's path: loads the task as an opener would, saves that, and names it in the journal."""
+"""Makes snapshots beside the action's path: loads the task as an opener would, saves that, names it in the journal."""
 
 from __future__ import annotations
 
 import asyncio
 
 from perdure.core import snapshots
+from perdure.core.fold import FOLD_VERSION
 from perdure.engine.boundary import Boundary
 from perdure.engine.loading import load_fold
 from perdure.engine.session import Session, log
@@ -53,9 +54,7 @@ async def make_snapshot(session: Session, seq: int) -> None:
         return
     raw = await asyncio.to_thread(snapshots.encode_fold, shadow)
     digest = snapshots.digest_of(raw)
-    head = SnapshotHead(
-        seq=seq, branch=shadow.branch, fold_version=snapshots.FOLD_VERSION, digest=digest, size=len(raw)
-    )
+    head = SnapshotHead(seq=seq, branch=shadow.branch, fold_version=FOLD_VERSION, digest=digest, size=len(raw))
     await store.save_snapshot(session.task, head, snapshots.parts_of(raw))
     if session.is_closed or session.sequencer.dead is not None:
         return

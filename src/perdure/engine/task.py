@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 
 import msgspec
@@ -105,14 +105,14 @@ class Task:
     @overload
     async def act(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     @overload
-    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None, **kwargs: Any) -> R: ...
-    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any) -> R:
+    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R], **kwargs: Any) -> R: ...
+    async def act(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call `tool`, durably, and return its recorded result (a fresh value for each caller).
 
         `then(state, result)` changes the state in the same append as the outcome. Raises ActionFailed (ActionTimedOut),
         OutcomeUnknown, ReducerFailed; UsageError before anything was done.
         """
-        return await self.using().act(tool, *args, then=then, **kwargs)
+        return await self.using().act(tool, *args, **kwargs)
 
     async def act_outcome(
         self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any
@@ -126,7 +126,7 @@ class Task:
         key: str = "",
         timeout_s: float | None = None,
         fresh: bool = False,
-        result_type: Any = None,  # noqa: ANN401 - a type or special form
+        result_type: Any = None,
         effect: Effect | None = None,
         name: str = "",
     ) -> Using:
@@ -170,7 +170,7 @@ class Task:
 
     # --- the document -----------------------------------------------------------------------------------------------
     @contextlib.asynccontextmanager
-    async def edit(self) -> AsyncIterator[MapView]:
+    async def edit(self) -> AsyncGenerator[MapView]:
         """Change the state: durable when the block is left, all of it or (if the block raises) nothing."""
         session = self._session
         session.gate("edit", self._branch)
@@ -248,7 +248,7 @@ class Task:
         session.tell("plan_adopted", steps=list(steps))
 
     # --- telling ----------------------------------------------------------------------------------------------------
-    async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - values of the codec's domain
+    async def note(self, text: str, **fields: Any) -> None:
         """Write one line for people into log and terminal."""
         session = self._session
         session.gate("note", self._branch)
@@ -306,13 +306,13 @@ class Using:
     @overload
     async def act(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     @overload
-    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None, **kwargs: Any) -> R: ...
-    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any) -> R:
+    async def act(self, tool: Tool[..., R], /, *args: Any, then: Reducer[R], **kwargs: Any) -> R: ...
+    async def act(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         """As `Task.act`."""
-        action_id, outcome = await self._perform(tool, args, kwargs, then)
+        action_id, outcome = await self._perform(tool, args, kwargs, kwargs.pop("then", None))
         match outcome:
             case Succeeded(result):
-                return cast("R", result)
+                return result
             case Failed(error):
                 kind = ActionTimedOut if error.failure_class == "timeout" else ActionFailed
                 raise kind(action_id, tool.name, error)
@@ -328,19 +328,20 @@ class Using:
 
     async def _perform(
         self,
-        tool: Tool[..., Any],
+        tool: Any,
         args: tuple[object, ...],
         kwargs: dict[str, object],
-        then: Any,  # noqa: ANN401
+        then: Any,
     ) -> tuple[str, Outcome]:
         if not isinstance(tool, Tool):
             raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))
-        self._session.gate(f"act {tool.name!r}", self._branch)
+        declared = cast("Tool[..., Any]", tool)
+        self._session.gate(f"act {declared.name!r}", self._branch)
         options = self._options
         place = current_place.get()
         if place is not None and not options.key and place.belongs_to(self._session, self._branch):
-            options = msgspec.structs.replace(options, key=place.next_key(tool.name), loop=place.loop)
-        return await action.perform(self._session, tool, tool.bind(args, kwargs), options, then)
+            options = msgspec.structs.replace(options, key=place.next_key(declared.name), loop=place.loop)
+        return await action.perform(self._session, declared, declared.bind(args, kwargs), options, then)
 
 
 def _judge(verdict: object) -> tuple[bool, str]:

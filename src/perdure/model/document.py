@@ -1,4 +1,4 @@
-"""The document: all that follows the branch. Built by `core/fold.py` only; a rollback puts an earlier one in its place."""
+"""The document: all that follows the branch. Built by `core/fold.py` only; a rollback puts an earlier one there."""
 
 from __future__ import annotations
 
