@@ -1,0 +1,197 @@
+"""Settings of one process, and the place of its store: flag > environment > project file > user file > default.
+
+Each setting is a row of `SETTINGS`, and every row is obeyed somewhere. The project file is `.perdure/config.toml` in
+this folder or the nearest one above it, the user file `~/.config/perdure/config.toml`. An unknown key or a wrong value
+is an error, never passed over. Not settings of a task: those are recorded in its journal.
+Called by `perdure.open()` (through `find_place`), by the CLI and by `perdure doctor --config`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from perdure.errors import ConfigInvalid
+
+FOLDER: Final = ".perdure"
+DATABASE: Final = "perdure.db"
+FILE: Final = "config.toml"
+PREFIX: Final = "PERDURE_"
+NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off", ""})
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One thing that can be set."""
+
+    key: str
+    kind: type[str | bool]
+    default: str | bool
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return PREFIX + self.key.upper()
+
+
+SETTINGS: Final = (
+    Setting("store", str, "", "where tasks are kept: a path or a URL (sqlite:///path, memory://)"),
+    Setting("app", str, "", "the program to run tasks with, instead of the recorded one: pkg.mod:fn or file.py:fn"),
+    Setting("model", str, "", "what thinks behind `perdure run GOAL`"),
+    Setting("unattended", bool, False, "a task that needs a person fails instead, with the same facts"),
+)
+_BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
+_OTHER_VARIABLES: Final = frozenset({"PERDURE_DEBUG", "PERDURE_CRASH", "PERDURE_TESTING"})
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A value and where it came from: "flag --store", "PERDURE_STORE", a file's path, "default"."""
+
+    value: str | bool
+    origin: str
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting, resolved."""
+
+    chosen: dict[str, Chosen]
+
+    def text(self, key: str) -> str:
+        """Return the value of a setting that is text."""
+        return str(self.chosen[key].value)
+
+    def is_on(self, key: str) -> bool:
+        """Return the value of a setting that is yes or no."""
+        return bool(self.chosen[key].value)
+
+
+def load_config(
+    flags: Mapping[str, Any] = NO_SETTINGS, *, folder: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Config:
+    """Return all settings for a process in `folder` (default: the working directory). Reads at most two files.
+
+    A flag that is None was not given. Raises ConfigInvalid naming the place, the key and the nearest known one.
+    """
+    environ = os.environ if environ is None else environ
+    folder = Path.cwd() if folder is None else folder
+    chosen = {setting.key: Chosen(setting.default, "default") for setting in SETTINGS}
+    chosen |= _read_file(user_file(environ), relative_to=None)
+    project = find_folder(folder)
+    if project is not None:
+        chosen |= _read_file(project / FILE, relative_to=project.parent)
+    chosen |= _read_environment(environ)
+    chosen |= {key: Chosen(value, f"flag --{key}") for key, value in flags.items() if value is not None}
+    place = chosen["store"]
+    if not place.value:
+        chosen["store"] = _default_store(folder, project)
+    return Config(chosen=chosen)
+
+
+def find_place(store: str | None = None) -> str:
+    """Return the path or URL of the store: `store` > PERDURE_STORE > files > nearest `.perdure/` upwards > here.
+
+    Raises ConfigInvalid.
+    """
+    return store or load_config().text("store")
+
+
+def find_folder(folder: Path) -> Path | None:
+    """Return the nearest `.perdure` folder in `folder` or above it, None where there is none.
+
+    One that belongs to another user is refused: its config may name code to run. Raises ConfigInvalid.
+    """
+    for above in (folder, *folder.parents):
+        found = above / FOLDER
+        if found.is_dir():
+            if not _is_ours(found):
+                raise ConfigInvalid(str(found), "it belongs to another user; name a store of yours with --store")
+            return found
+    return None
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """Return where this user's own settings are kept."""
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return Path(base) / "perdure" / FILE
+
+
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return each PERDURE_… variable that sets nothing, with the nearest one that does ("" where none is near)."""
+    known = {setting.variable for setting in SETTINGS} | _OTHER_VARIABLES
+    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+    return {name: _nearest(name, known) for name in unknown}
+
+
+def _default_store(folder: Path, project: Path | None) -> Chosen:
+    if project is None:
+        return Chosen(str(folder / FOLDER / DATABASE), "default")
+    return Chosen(str(project / DATABASE), f"found {project}")
+
+
+def _is_ours(folder: Path) -> bool:
+    if not hasattr(os, "getuid") or os.getuid() == 0:
+        return True
+    return folder.stat().st_uid in {os.getuid(), 0}
+
+
+def _read_environment(environ: Mapping[str, str]) -> dict[str, Chosen]:
+    chosen: dict[str, Chosen] = {}
+    for setting in SETTINGS:
+        text = environ.get(setting.variable)
+        if text:
+            value = text if setting.kind is str else _to_bool(text, setting.variable)
+            chosen[setting.key] = Chosen(value, setting.variable)
+    return chosen
+
+
+def _read_file(path: Path, *, relative_to: Path | None) -> dict[str, Chosen]:
+    try:
+        raw = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigInvalid(str(path), f"cannot be read: {error.strerror}") from error
+    try:
+        table = tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(str(path), f"is not TOML: {error}") from error
+    chosen = {key: Chosen(_checked(key, value, str(path)), str(path)) for key, value in table.items()}
+    store = chosen.get("store")
+    if store is not None and store.value and relative_to is not None and "://" not in str(store.value):
+        chosen["store"] = Chosen(str(relative_to / os.path.expanduser(str(store.value))), store.origin)
+    return chosen
+
+
+def _checked(key: str, value: object, place: str) -> str | bool:
+    setting = _BY_KEY.get(key)
+    if setting is None:
+        near = _nearest(key, _BY_KEY)
+        known = f"did you mean {near!r}?" if near else f"known are {', '.join(sorted(_BY_KEY))}"
+        raise ConfigInvalid(place, f"unknown key {key!r}; {known}")
+    if not isinstance(value, setting.kind):
+        wanted = "text in quotes" if setting.kind is str else "true or false"
+        raise ConfigInvalid(place, f"{key} must be {wanted}, not {value!r}")
+    return value
+
+
+def _to_bool(text: str, variable: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ConfigInvalid(variable, f"must be yes or no, not {text!r}")
+
+
+def _nearest(name: str, known: Mapping[str, object] | set[str] | frozenset[str]) -> str:
+    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    return found[0] if found else ""

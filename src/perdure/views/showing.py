@@ -1,0 +1,213 @@
+"""One task in full: where it stands and why, what is open, and what to type next.
+
+Called by `show`, `state`, `checkpoints`, and by `run` and `resume` for their last line.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.core.fold import Fold
+from perdure.engine.loading import load_fold, read_entry
+from perdure.engine.rollback import find_checkpoint
+from perdure.errors import UsageError
+from perdure.model import entry as e
+from perdure.model.ledger import Ledger
+from perdure.model.status import TaskSummary
+from perdure.ports import Store
+from perdure.views.listing import Row, look_at
+from perdure.views.plain import Plain, fetch_blobs, moment, to_plain
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An action that is not over, and the line that ends it."""
+
+    action: str
+    tool: str
+    effect: str
+    since: str
+    standing: str  # open, in_doubt, unclaimed (it happened, but the program has not asked for it again)
+    key: str = ""
+    attempt: int = 1
+    settle: str = ""  # the command, where a person's word is needed
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A checkpoint of the present branch."""
+
+    name: str  # as `rollback --to` takes it: NAME#2 is the second of that name
+    seq: int
+    reason: str
+    verdict: str = ""
+
+
+class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that `show` prints; with --json exactly these fields, empty ones left out."""
+
+    task: str
+    name: str
+    goal: str
+    status: str
+    why: str = ""
+    holder: str = ""
+    until: str = ""
+    driver: str = ""
+    workspace: str = ""
+    attempt: int = 1
+    branch: int = 0
+    entries: int = 0
+    started_at: str = ""
+    changed_at: str = ""
+    plan: tuple[str, ...] = ()
+    step: str = ""
+    strategy: str = ""
+    checkpoints: tuple[Mark, ...] = ()
+    actions: int = 0
+    failed_actions: int = 0
+    failures: int = 0
+    failures_max: int = 0
+    rollbacks: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    last_error: str = ""
+    pending: tuple[Pending, ...] = ()
+    result: Plain = None
+    next_command: str = ""
+
+
+async def show(store: Store, name: str) -> Show:
+    """Return everything about the task called `name`. Raises TaskUnknown, TaskAmbiguous, Damaged."""
+    row = await look_at(store, await store.find(name))
+    fold = await load_fold(store, row.summary.task)
+    ledger, document, summary = fold.ledger, fold.document, row.summary
+    return Show(
+        task=summary.task,
+        name=ledger.name,
+        goal=ledger.goal,
+        status=row.standing,
+        why=ledger.reason,
+        holder=row.holder,
+        until=moment(ledger.until) if ledger.until else "",
+        driver=summary.driver,
+        workspace=ledger.workspace,
+        attempt=max(1, ledger.attempt),
+        branch=fold.branch,
+        entries=fold.seq,
+        started_at=moment(ledger.started_at),
+        changed_at=moment(fold.at),
+        plan=document.plan,
+        step=document.step,
+        strategy=ledger.strategies[document.strategy].name if ledger.strategies else "",
+        checkpoints=marks_of(fold),
+        actions=ledger.actions,
+        failed_actions=ledger.failed_actions,
+        failures=ledger.failures,
+        failures_max=ledger.failures_max,
+        rollbacks=ledger.rollbacks,
+        tokens_in=ledger.tokens_in,
+        tokens_out=ledger.tokens_out,
+        last_error=_last_error(ledger),
+        pending=_pending(fold, row),
+        result=await result_of(store, fold),
+        next_command=next_command(row, _pending(fold, row)),
+    )
+
+
+async def state_of(store: Store, task: str, at: str = "") -> Plain:
+    """Return the user's state as plain JSON, at the head or at `at`: a seq, or a checkpoint of the present branch.
+
+    Raises CheckpointUnknown, UsageError for a seq that does not exist, Damaged.
+    """
+    fold = await load_fold(store, task)
+    if at:
+        seq = int(at) if at.isdecimal() else find_checkpoint(fold.document, task, at)
+        if not 1 <= seq <= fold.seq:
+            raise UsageError(f"task {task!r} has entries 1 to {fold.seq}, none is {seq}")
+        fold = await load_fold(store, task, seq)
+    writer = leaves.LeafWriter()
+    return to_plain(leaves.encode(fold.tree.root, writer), writer.blobs)
+
+
+def marks_of(fold: Fold) -> tuple[Mark, ...]:
+    """Return the checkpoints of the present branch, oldest first."""
+    times: dict[str, int] = {}
+    marks: list[Mark] = []
+    for checkpoint in fold.document.checkpoints:
+        times[checkpoint.name] = number = times.get(checkpoint.name, 0) + 1
+        name = checkpoint.name if number == 1 else f"{checkpoint.name}#{number}"
+        marks.append(Mark(name=name, seq=checkpoint.seq, reason=checkpoint.reason, verdict=checkpoint.verdict))
+    return tuple(marks)
+
+
+async def result_of(store: Store, fold: Fold) -> Plain:
+    """Return what a succeeded task has returned, as plain JSON; None for any other."""
+    if not fold.ledger.result_seq:
+        return None
+    payload = (await read_entry(store, fold.task, fold.ledger.result_seq)).payload
+    if not isinstance(payload, e.TaskSucceeded) or not bytes(payload.result):
+        return None
+    raw = bytes(payload.result)
+    return to_plain(raw, await fetch_blobs(store, [raw]))
+
+
+def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
+    """Return what to type next, "" where there is nothing to do."""
+    name = shlex.quote(row.summary.name)
+    settle = next((action.settle for action in pending if action.settle), "")
+    if row.standing == "needs_human" and settle:
+        return settle
+    if row.summary.driver == "inline" and row.is_unfinished and row.standing != "running":
+        return "run the script that started it again"
+    match row.standing:
+        case "running":
+            return f"perdure pause {name}"
+        case "paused" | "parked" | "interrupted" | "needs_human":
+            return f"perdure resume {name}"
+        case "failed":
+            return f"perdure resume {name} --again"
+        case _:
+            return ""
+
+
+def _last_error(ledger: Ledger) -> str:
+    failure = ledger.last_failure
+    if failure is None:
+        return ""
+    where = f"{failure.tool}: " if failure.tool else ""
+    return f"{where}{failure.error.type}: {failure.error.message} ({failure.failure_class})"
+
+
+def _pending(fold: Fold, row: Row) -> tuple[Pending, ...]:
+    open_ = [
+        Pending(
+            action=action.action,
+            tool=action.tool,
+            effect=str(action.effect),
+            since=moment(action.intended_at),
+            standing="in_doubt" if action.in_doubt else "open",
+            key=action.key,
+            attempt=action.attempt,
+            settle=_settle_line(row.summary, action.action, "--happened | --did-not-happen") if action.in_doubt else "",
+        )
+        for action in fold.ledger.open.values()
+    ]
+    unclaimed = [
+        Pending(
+            action=kept.action,
+            tool=kept.tool,
+            effect="",
+            since=f"entry {kept.settled}",
+            standing="unclaimed",
+            settle=_settle_line(row.summary, kept.action, "--keep") if row.standing == "needs_human" else "",
+        )
+        for kept in fold.document.loose
+        if not kept.free
+    ]
+    return (*open_, *unclaimed)
+
+
+def _settle_line(summary: TaskSummary, action: str, answer: str) -> str:
+    return f"perdure settle {shlex.quote(summary.name)} {action} {answer}"
