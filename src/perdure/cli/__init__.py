@@ -1,0 +1,28 @@
+"""The command `perdure`. It meets the library through `operations` and `views` only.
+
+Importing this costs next to nothing: the verbs' signatures come with `application`, everything else when a verb runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own) and return its exit code; docs/reference/cli.md lists them."""
+    from perdure.cli import exits, terminal
+
+    terminal.prepare()
+    sys.excepthook = exits.report_bug
+    try:
+        from perdure.cli.application import app
+
+        app(args=None if arguments is None else list(arguments), prog_name="perdure")
+    except exits.EXPECTED as error:
+        return exits.report(error)
+    except KeyboardInterrupt:
+        return exits.PAUSED
+    except SystemExit as ended:
+        return exits.code_of_exit(ended)
+    return exits.DONE

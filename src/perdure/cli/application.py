@@ -1,0 +1,54 @@
+"""The verbs, put together. `docs/reference/cli.md` has a section for each; a test compares."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from perdure.cli import looking, moving, running, storing
+
+app = typer.Typer(
+    name="perdure",
+    help="Autonomous agents that survive kills, reboots and faults.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command(cls=running.RunCommand)(running.run)
+app.command()(running.resume)
+app.command(name="list")(looking.list_)
+app.command()(looking.show)
+app.command()(looking.state)
+app.command()(looking.log)
+app.command()(looking.checkpoints)
+app.command()(moving.pause)
+app.command()(moving.cancel)
+app.command()(moving.settle)
+app.command()(moving.rollback)
+app.command()(storing.verify)
+app.command()(storing.doctor)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def demo(context: typer.Context) -> None:
+    """Watch an agent being killed, and its result stay the same."""
+    from perdure.cli.demo import demo as show_demo
+
+    raise typer.Exit(show_demo(context.args) or 0)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    *, version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False
+) -> None:
+    """Autonomous agents that survive kills, reboots and faults."""
+    if version:
+        from perdure import __version__
+        from perdure.cli.terminal import say
+
+        say(f"perdure {__version__}")
+        raise typer.Exit

@@ -1,0 +1,203 @@
+"""The verbs that only look: list, show, state, log, checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perdure.cli.options import StoreOptions, TaskOptions, opened, taking, wait_for
+from perdure.cli.terminal import say, say_bytes, say_json, say_table
+
+if TYPE_CHECKING:
+    from perdure.views.listing import Row
+    from perdure.views.showing import Show
+
+_ID_SHOWN = 8
+
+
+class ListOptions(StoreOptions, frozen=True, kw_only=True):
+    """Of `list`."""
+
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Finished tasks too.")] = False
+
+
+class StateOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of `state`."""
+
+    at: Annotated[str, typer.Option(metavar="WHEN", help="At an entry's number or a checkpoint's name.")] = ""
+
+
+class LogOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of `log`."""
+
+    after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Only what comes behind this entry.")] = 0
+
+
+@taking(ListOptions)
+def list_(options: ListOptions) -> None:
+    """Show the unfinished tasks, newest first."""
+    wait_for(_list(options))
+
+
+@taking(TaskOptions)
+def show(options: TaskOptions) -> None:
+    """Show where a task stands, and what to type next."""
+    wait_for(_show(options))
+
+
+@taking(StateOptions)
+def state(options: StateOptions) -> None:
+    """Print a task's state as JSON. Indented; with --json on one line."""
+    wait_for(_state(options))
+
+
+@taking(LogOptions)
+def log(options: LogOptions) -> None:
+    """Print a task's journal as lines of JSON. One settled action is one line that stands alone."""
+    wait_for(_log(options))
+
+
+@taking(TaskOptions)
+def checkpoints(options: TaskOptions) -> None:
+    """Show a task's checkpoints. Those of the present branch, oldest first."""
+    wait_for(_checkpoints(options))
+
+
+def say_rows(rows: list[Row]) -> None:
+    """Print tasks as a table."""
+    from perdure.views.plain import moment
+
+    headings = ("NAME", "ID", "STATUS", "ATTEMPT", "CHANGED", "GOAL")
+    cells = [
+        (
+            row.summary.name,
+            row.summary.task[:_ID_SHOWN],
+            row.standing + _about(row),
+            str(row.summary.attempt),
+            moment(row.summary.changed_at)[:19].replace("T", " ") + "Z",
+            row.summary.goal,
+        )
+        for row in rows
+    ]
+    say_table(headings, cells)
+
+
+async def _list(options: ListOptions) -> None:
+    from perdure.views.listing import list_tasks
+
+    async with opened(options.place) as store:
+        rows = await list_tasks(store, finished=options.everything)
+    if options.as_json:
+        say_json([_row_fields(row) for row in rows])
+    elif rows:
+        say_rows(rows)
+    else:
+        say(f"no {'' if options.everything else 'unfinished '}tasks in {options.place}")
+
+
+async def _show(options: TaskOptions) -> None:
+    from perdure.views.showing import show as look
+
+    async with opened(options.place) as store:
+        shown = await look(store, options.name)
+    if options.as_json:
+        say_json(shown)
+    else:
+        _say_show(shown)
+
+
+async def _state(options: StateOptions) -> None:
+    import json
+
+    from perdure.views.showing import state_of
+
+    async with opened(options.place) as store:
+        plain = await state_of(store, (await store.find(options.name)).task, options.at)
+    if options.as_json:
+        say_json(plain)
+    else:
+        say_bytes((json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+async def _log(options: LogOptions) -> None:
+    from perdure.views.history import log_lines
+    from perdure.views.plain import to_line
+
+    async with opened(options.place) as store:
+        task = (await store.find(options.name)).task
+        async for line in log_lines(store, task, options.after):
+            say_bytes(to_line(line))
+
+
+async def _checkpoints(options: TaskOptions) -> None:
+    from perdure.engine.loading import load_fold
+    from perdure.views.showing import marks_of
+
+    async with opened(options.place) as store:
+        marks = marks_of(await load_fold(store, (await store.find(options.name)).task))
+    if options.as_json:
+        say_json(list(marks))
+    elif marks:
+        say_table(("NAME", "ENTRY", "WHY", "VERDICT"), [(m.name, str(m.seq), m.reason, m.verdict) for m in marks])
+    else:
+        say(f"task {options.name!r} has no checkpoints yet; its start is one: `perdure state {options.name} --at 1`")
+
+
+def _about(row: Row) -> str:
+    """Return what a person must know beside the status."""
+    reason = row.summary.reason
+    return f" ({reason.partition(':')[0]})" if reason and row.standing in {"needs_human", "paused", "failed"} else ""
+
+
+def _row_fields(row: Row) -> dict[str, object]:
+    from perdure.views.plain import moment
+
+    one = row.summary
+    fields: dict[str, object] = {
+        "task": one.task,
+        "name": one.name,
+        "status": row.standing,
+        "why": one.reason,
+        "goal": one.goal,
+        "driver": one.driver,
+        "attempt": one.attempt,
+        "branch": one.branch,
+        "workspace": one.workspace,
+        "holder": row.holder,
+        "started_at": moment(one.started_at),
+        "changed_at": moment(one.changed_at),
+        "until": moment(one.until) if one.until else "",
+    }
+    return {key: value for key, value in fields.items() if value not in ("", None)}
+
+
+def _say_show(shown: Show) -> None:
+    goal = f"  {shown.goal}" if shown.goal else ""
+    say(f"{shown.name} ({shown.task}){goal}")
+    status = shown.status + (f", {shown.why}" if shown.why else "") + (f", until {shown.until}" if shown.until else "")
+    facts = (
+        ("status", status),
+        ("holder", shown.holder),
+        ("driver", shown.driver),
+        ("workspace", shown.workspace),
+        ("changed", f"{shown.changed_at}, {shown.entries} entries, attempt {shown.attempt}, branch {shown.branch}"),
+        ("plan", " > ".join(shown.plan)),
+        ("step", shown.step),
+        ("strategy", shown.strategy),
+        ("actions", f"{shown.actions} settled, {shown.failed_actions} of them failed"),
+        ("failures", f"{shown.failures} of {shown.failures_max} counted, {shown.rollbacks} rollbacks"),
+        ("last error", shown.last_error),
+        ("checkpoints", ", ".join(mark.name for mark in shown.checkpoints)),
+        ("tokens", f"{shown.tokens_in} in, {shown.tokens_out} out" if shown.tokens_in or shown.tokens_out else ""),
+    )
+    for title, text in facts:
+        if text:
+            say(f"  {title:<12} {text}")
+    for pending in shown.pending:
+        again = f", attempt {pending.attempt}" if pending.attempt > 1 else ""
+        say(f"  {pending.standing:<12} {pending.tool} ({pending.action}) since {pending.since}{again}")
+        if pending.settle:
+            say(f"  {'':<12} {pending.settle}")
+    if shown.next_command:
+        say(f"  {'next':<12} {shown.next_command}")

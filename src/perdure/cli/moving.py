@@ -1,0 +1,144 @@
+"""The verbs by which a person changes a task: pause, cancel, settle, rollback."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+import typer
+
+from perdure.cli.options import TaskOptions, is_absent, taking, wait_for
+from perdure.cli.terminal import say, say_json
+from perdure.errors import TaskUnknown, UsageError
+
+if TYPE_CHECKING:
+    from perdure.engine.runtime import Runtime
+    from perdure.model.outcome import Outcome
+    from perdure.ports import Store
+
+_OBEYED_WITHIN_S: Final = 2.0
+_LOOK_EVERY_S: Final = 0.1
+
+
+class SettleOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of `settle`."""
+
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="Its id, or the beginning of it (`perdure show`).")]
+    happened: Annotated[bool, typer.Option("--happened", help="The effect is in the world.")] = False
+    did_not_happen: Annotated[bool, typer.Option("--did-not-happen", help="It is not; it may be sent again.")] = False
+    keep: Annotated[bool, typer.Option("--keep", help="Its outcome stays a fact that no call will claim.")] = False
+    result: Annotated[str, typer.Option(metavar="JSON", help="With --happened: what the tool has returned.")] = ""
+
+
+class RollbackOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of `rollback`."""
+
+    to: Annotated[str, typer.Option("--to", metavar="NAME", help="A checkpoint: NAME, NAME#2, or start.")]
+
+
+@taking(TaskOptions)
+def pause(options: TaskOptions) -> None:
+    """Stop a task until it is resumed. It stops at the end of its running action."""
+    wait_for(_stop(options, "pause", "paused"))
+
+
+@taking(TaskOptions)
+def cancel(options: TaskOptions) -> None:
+    """End a task for good. It ends with its running action; what it did stays done and on record."""
+    wait_for(_stop(options, "cancel", "cancelled"))
+
+
+@taking(SettleOptions)
+def settle(options: SettleOptions) -> None:
+    """Say what became of an action whose outcome is not known."""
+    if [options.happened, options.did_not_happen, options.keep].count(True) != 1:
+        raise UsageError("say one of --happened, --did-not-happen, --keep")
+    if options.result and not options.happened:
+        raise UsageError("--result goes with --happened")
+    wait_for(_settle(options, _outcome(options)))
+
+
+@taking(RollbackOptions)
+def rollback(options: RollbackOptions) -> None:
+    """Put a task's state back to a checkpoint. Its journal keeps what happened since."""
+    wait_for(_rollback(options))
+
+
+async def _stop(options: TaskOptions, what: Literal["pause", "cancel"], done: str) -> None:
+    from perdure import operations
+    from perdure.ids_source import SystemIds
+
+    async with _runtime(options) as runtime:
+        summary = await runtime.store.find(options.name)
+        at_once = await operations.stop(runtime, summary.task, what, SystemIds().short_id())
+        is_over = at_once or await _is_no_longer_running(runtime.store, summary.task)
+    name = shlex.quote(summary.name)
+    text = f"task {name} is {done}" if is_over else f"task {name} was asked to; it is {done} when its action ends"
+    standing = done if is_over else "asked"
+    _tell(options, {"task": summary.task, "name": summary.name, "status": standing}, text)
+
+
+async def _is_no_longer_running(store: Store, task: str) -> bool:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _OBEYED_WITHIN_S
+    while loop.time() < end:
+        if (await store.find(task)).status != "running":
+            return True
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return False
+
+
+async def _settle(options: SettleOptions, outcome: Outcome | None) -> None:
+    from perdure import operations
+
+    async with _runtime(options) as runtime:
+        summary = await runtime.store.find(options.name)
+        action = await operations.settle(runtime, summary.task, options.action, outcome)
+    text = f"action {action} is settled; next: perdure resume {shlex.quote(summary.name)}"
+    _tell(options, {"task": summary.task, "name": summary.name, "action": action}, text)
+
+
+async def _rollback(options: RollbackOptions) -> None:
+    from perdure import operations
+
+    async with _runtime(options) as runtime:
+        summary = await operations.rollback(runtime, options.name, options.to)
+    text = f"task {summary.name} is back at {options.to!r}; next: perdure resume {shlex.quote(summary.name)}"
+    fields = {"task": summary.task, "name": summary.name, "checkpoint": options.to, "branch": summary.branch}
+    _tell(options, fields, text)
+
+
+@asynccontextmanager
+async def _runtime(options: TaskOptions) -> AsyncGenerator[Runtime]:
+    from perdure.engine.runtime import open_runtime
+
+    place = options.place
+    if is_absent(place):  # a command on a task that cannot be there makes no store
+        raise TaskUnknown(options.name)
+    async with open_runtime(place) as runtime:
+        yield runtime
+
+
+def _outcome(options: SettleOptions) -> Outcome | None:
+    from perdure.model.failure import ErrorRecord
+    from perdure.model.outcome import Failed, Succeeded
+
+    if options.keep:
+        return None
+    if options.did_not_happen:
+        return Failed(ErrorRecord(type="DidNotHappen", message="a person has looked: it did not happen"))
+    try:
+        return Succeeded(msgspec.json.decode(options.result) if options.result else None)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"--result {options.result!r} is not JSON: {error}") from error
+
+
+def _tell(options: TaskOptions, fields: dict[str, Any], text: str) -> None:
+    if options.as_json:
+        say_json(fields)
+    else:
+        say(text)

@@ -1,0 +1,231 @@
+"""The verbs that let a task work: run and resume."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+from typer.core import TyperCommand
+
+from perdure.cli import exits
+from perdure.cli.options import StoreOptions, is_absent, opened, taking, wait_for
+from perdure.cli.terminal import complain, say, say_json
+from perdure.config import Config
+from perdure.errors import PerdureError, UsageError
+
+if TYPE_CHECKING:
+    from perdure.cli.session import Session
+    from perdure.engine.report import ReportRow
+    from perdure.engine.runtime import Runtime
+    from perdure.operations import Order, Way
+    from perdure.views.listing import Row
+
+_ARGUMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+
+Work = Callable[["Runtime"], Awaitable[Any]]
+
+
+class WorkOptions(StoreOptions, frozen=True, kw_only=True):
+    """What run and resume share."""
+
+    unattended: Annotated[bool, typer.Option("--unattended", help="What needs a person fails instead.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of single actions.")] = False
+
+
+class RunOptions(WorkOptions, frozen=True, kw_only=True):
+    """Of `run`."""
+
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What is wanted, in one sentence.")] = ""
+    model: Annotated[str | None, typer.Option(help="What thinks: offline.", show_default=False)] = None
+    program: Annotated[str, typer.Option(metavar="PROGRAM", help="Run pkg.mod:fn or file.py:fn instead.")] = ""
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument; NAME=@FILE reads a file.")
+    ] = None
+    workspace: Annotated[str, typer.Option(metavar="DIR", help="Where the task's files are.")] = ""
+    name: Annotated[str, typer.Option(metavar="NAME", help="The task's name.")] = ""
+    new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
+
+
+class ResumeOptions(WorkOptions, frozen=True, kw_only=True):
+    """Of `resume`."""
+
+    name: Annotated[str, typer.Argument(metavar="TASK", help="Name or id of a task, or the beginning.")] = ""
+    everything: Annotated[bool, typer.Option("--all", help="Every unfinished task that nobody works on.")] = False
+    due: Annotated[bool, typer.Option("--due", help="With --all: not those that wait for a person.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be found.")] = False
+    again: Annotated[bool, typer.Option("--again", help="Open a failed task again.")] = False
+    accept: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Go on over this row's stop.")] = None
+    app: Annotated[str, typer.Option(metavar="PROGRAM", help="Take this program instead of the recorded one.")] = ""
+
+
+class RunCommand(TyperCommand):
+    """`run`, whose help ends with the goals that the offline model understands."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - click's own types
+        """Write them."""
+        from perdure.agent.offline.goals import GOAL_FORMS
+
+        formatter.write("\nGoals that --model offline understands:\n")
+        for form in GOAL_FORMS:
+            formatter.write(f"  {form}\n")
+
+
+@taking(RunOptions)
+def run(options: RunOptions) -> None:
+    """Work on a goal, or run a program. The same order again goes on with what is unfinished."""
+    from perdure.operations import refuse_store_inside
+
+    if not options.goal and not options.program:
+        raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
+    config = options.config(model=options.model, unattended=options.unattended)
+    order, work = _program_order(options) if options.program else _goal_order(options, config)
+    refuse_store_inside(order.workspace, config.text("store"))
+    wait_for(_run(options, config, order, work))
+
+
+@taking(ResumeOptions)
+def resume(options: ResumeOptions) -> None:
+    """Go on with an unfinished task. Without a name: with the only one there is."""
+    from perdure.operations import Way
+
+    if options.due and not options.everything:
+        raise UsageError("--due says which of --all; type: perdure resume --all --due")
+    config = options.config(app=options.app, unattended=options.unattended)
+    way = Way(again=options.again, accept=tuple(options.accept or ()), app=config.text("app"))
+    wait_for(_resume(options, config, way))
+
+
+def parse_argument(text: str) -> tuple[str, Any]:
+    """Return (name, value) of NAME=VALUE: JSON where it is JSON, else text; @FILE is that file's text. UsageError."""
+    match = _ARGUMENT.match(text)
+    if match is None:
+        raise UsageError(f"--set {text!r} is not NAME=VALUE")
+    name, value = match.groups()
+    if value.startswith("@"):
+        return name, _read(Path(value[1:]))
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name, value
+
+
+def _read(path: Path) -> Any:  # noqa: ANN401 - what the file says
+    try:
+        text = path.read_text("utf-8")
+        return msgspec.json.decode(text) if path.suffix == ".json" else text
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise UsageError(f"--set cannot take {str(path)!r}: {error}") from error
+
+
+def _goal_order(options: RunOptions, config: Config) -> tuple[Order, Work]:
+    from perdure import operations
+
+    if options.values:
+        raise UsageError("--set gives arguments to a program; a goal has none")
+    model, place = config.text("model"), config.text("store")
+    operations.refuse_program(options.goal)
+    operations.check_goal(options.goal, model)
+    folder = os.path.abspath(options.workspace) if options.workspace else ""
+    order = operations.Order(name=options.name, goal=options.goal, workspace=folder, new=options.new)
+    name = operations.name_of(order, options.goal, folder)
+    workspace = folder or operations.default_workspace(place, name)
+    order = msgspec.structs.replace(order, name=name, workspace=workspace)
+    return order, lambda runtime: operations.start_goal(runtime, order, model)
+
+
+def _program_order(options: RunOptions) -> tuple[Order, Work]:
+    from perdure import operations
+
+    if options.model:
+        raise UsageError("--model is for goals; a program brings what it thinks with")
+    values: Mapping[str, Any] = dict(map(parse_argument, options.values or ()))
+    folder = os.path.abspath(options.workspace) if options.workspace else ""
+    order = operations.Order(name=options.name, goal=options.goal, workspace=folder, new=options.new)
+    subject = options.goal or options.program.rpartition(":")[2]
+    arguments = msgspec.json.encode(values, order="deterministic").decode()
+    name = operations.name_of(order, subject, os.getcwd(), options.program, arguments)
+    order = msgspec.structs.replace(order, name=name)
+    return order, lambda runtime: operations.start_program(runtime, order, options.program, values)
+
+
+async def _run(options: RunOptions, config: Config, order: Order, work: Work) -> None:
+    from perdure.cli.session import Session
+    from perdure.operations import recall
+
+    async with Session(config, options) as session:
+        known = await recall(session.runtime.store, order.name)
+        if known.summary is not None and not (options.new and known.summary.is_finished):
+            session.say_found(known.summary)
+        await session.work_on(order.name, work)
+
+
+async def _resume(options: ResumeOptions, config: Config, way: Way) -> None:
+    from perdure import operations
+    from perdure.cli.session import Session
+
+    names = [options.name] if options.name else await _choose(options, config.text("store"))
+    if not names:
+        return
+    async with Session(config, options) as session:
+        if options.dry_run:
+            for name in names:
+                _say_report(name, await operations.foresee(session.runtime, name, way.app), as_json=options.as_json)
+            return
+        codes = [await _resume_one(session, name, way, alone=not options.everything) for name in names]
+    if any(codes):
+        raise typer.Exit(next(code for code in codes if code))
+
+
+async def _resume_one(session: Session, name: str, way: Way, *, alone: bool) -> int:
+    """Resume a task and return its exit code; where it is alone, its error is the command's."""
+    from perdure import operations
+
+    try:
+        exact = (await session.runtime.store.find(name)).name
+        await session.work_on(exact, lambda runtime: operations.resume(runtime, name, way))
+    except PerdureError as error:
+        if alone:
+            raise
+        return exits.report(error)
+    return exits.DONE
+
+
+async def _choose(options: ResumeOptions, place: str) -> list[str]:
+    """Return the ids of the tasks to resume. Several without --all: a table, and exit 2."""
+    from perdure.cli.looking import say_rows
+    from perdure.clock import SystemClock
+    from perdure.views.listing import list_tasks
+
+    rows: list[Row] = []
+    if not is_absent(place):
+        async with opened(place) as store:
+            rows = [row for row in await list_tasks(store) if row.standing != "running"]
+    if options.due:
+        now = SystemClock().now()
+        rows = [row for row in rows if row.is_due(now)]
+    if not rows:
+        (complain if options.as_json else say)(f"nothing to resume in {place}")
+    if len(rows) > 1 and not options.everything:
+        say_rows(rows)
+        complain(f"perdure: {len(rows)} tasks could be resumed; name one, or type: perdure resume --all --due")
+        raise typer.Exit(exits.USAGE)
+    return [row.summary.task for row in rows]
+
+
+def _say_report(name: str, rows: tuple[ReportRow, ...], *, as_json: bool) -> None:
+    if as_json:
+        say_json({"task": name, "rows": [{"verdict": r.verdict, "name": r.name, "text": r.text} for r in rows]})
+    else:
+        for row in rows:
+            say(str(row))
+    stops = [row.name for row in rows if row.verdict == "stop"]
+    if stops:
+        accepting = " ".join(f"--accept {shlex.quote(stop)}" for stop in stops)
+        complain(f"perdure: it would stop here; to go on all the same: perdure resume {shlex.quote(name)} {accepting}")
+        raise typer.Exit(exits.NEEDS_A_PERSON)

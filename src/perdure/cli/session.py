@@ -1,0 +1,129 @@
+"""A runtime as the command holds it: progress, first and last line, Ctrl-C. Used by run and resume."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from perdure.cli.progress import Progress
+from perdure.cli.terminal import complain, say, say_json, status
+from perdure.config import Config
+from perdure.engine.runtime import Runtime, open_runtime
+from perdure.errors import PerdureError, TaskParked, TaskStopped
+from perdure.model.status import TaskSummary
+from perdure.views.plain import moment, to_plain
+
+_ID_SHOWN: Final = 8
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Shown(Protocol):
+    """What the session reads of a verb's options."""
+
+    @property
+    def as_json(self) -> bool: ...  # noqa: D102
+    @property
+    def quiet(self) -> bool: ...  # noqa: D102
+
+
+class Session:
+    """`async with Session(config, options) as session:`; signals are obeyed inside."""
+
+    runtime: Runtime  # from the entry on
+
+    def __init__(self, config: Config, options: Shown) -> None:
+        self._config = config
+        self._as_json = options.as_json
+        self._progress = Progress(self._say_start, quiet=options.quiet)
+        self._tell = complain if options.as_json else say
+        self._stack = AsyncExitStack()
+        self._name = ""  # of the task at hand
+        self._asked = 0
+
+    async def __aenter__(self) -> Self:
+        place = self._config.text("store")
+        unattended = self._config.is_on("unattended")
+        opening = open_runtime(place, hooks=(self._progress,), unattended=unattended)
+        self.runtime = await self._stack.enter_async_context(opening)
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._stop, number)
+            self._stack.callback(loop.remove_signal_handler, number)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def say_found(self, summary: TaskSummary) -> None:
+        """Say that the order's task is there already, and what that means."""
+        name = shlex.quote(summary.name)
+        match summary.status:
+            case "succeeded":
+                self._tell(f"task {name} has succeeded before; this is its result (--new starts another)")
+            case "failed" | "cancelled":
+                pass  # the error that follows says so
+            case _:
+                self._tell(f"task {name} is there already and unfinished; going on with it")
+
+    async def work_on(self, name: str, work: Callable[[Runtime], Awaitable[Any]]) -> None:
+        """Let `work` run the task `name` to its end and print the last line.
+
+        Raises what `work` raises, having printed with --json where the task stands.
+        """
+        self._name, self._progress.task = name, ""
+        try:
+            result = await work(self.runtime)
+        except TaskStopped as stopped:
+            if self._as_json:
+                say_json(await self._standing(stopped))
+            raise
+        finally:
+            status.clear()
+        if self._as_json:
+            say_json({**await self._standing(None), "result": _plain(result)})
+        else:
+            say(result if isinstance(result, str) else _json_text(result))
+
+    def _say_start(self, task: str) -> None:
+        command = f"perdure resume {shlex.quote(self._name)}"
+        self._tell(f"task {self._name} (id {task[:_ID_SHOWN]}); to go on after any interruption: {command}")
+
+    def _stop(self, number: int) -> None:
+        self._asked += 1
+        if self._asked == 1:
+            again = "; Ctrl-C again: now" if number == signal.SIGINT else ""
+            complain(f"pausing at the end of the running action{again}")
+        self.runtime.request_stop("pause")
+
+    async def _standing(self, stopped: TaskStopped | None) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        try:
+            summary = await self.runtime.store.find(self._progress.task or self._name)
+            fields = {"task": summary.task, "name": summary.name, "status": summary.status, "why": summary.reason}
+        except PerdureError as error:
+            fields = {"name": self._name, "why": str(error)}
+        if stopped is not None:
+            fields |= {"message": str(stopped), "next_command": stopped.next_command}
+        if isinstance(stopped, TaskParked):
+            fields["until"] = moment(stopped.until)
+        return {key: value for key, value in fields.items() if value}
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - plain JSON
+    from perdure.codec import leaves
+
+    writer = leaves.LeafWriter()
+    return to_plain(leaves.encode(value, writer), writer.blobs)
+
+
+def _json_text(value: object) -> str:
+    import json
+
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False)

@@ -1,0 +1,124 @@
+"""Everything that is printed. Results go to stdout, what is said about them to stderr.
+
+Text of tasks and tools is shown without its control characters, on any console, ASCII ones included. JSON goes out
+as UTF-8 bytes whatever the console's encoding is. No colours where stdout is no terminal or NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from typing import IO, Any, Final
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_STATUS_EVERY_S: Final = 0.05
+_FILE_COLUMNS: Final = 10_000  # into a file or pipe, nothing is cut
+
+
+def prepare() -> None:
+    """Make stdout and stderr take any text: what they cannot show becomes an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+class StatusLine:
+    """One line on stderr that is written over, where stderr is a terminal; whatever else is printed clears it."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+        self._next_at = 0.0
+
+    def show(self, text: str) -> None:
+        """Show `text` instead of what was shown; at most twenty times a second, so that it costs nothing."""
+        now = time.monotonic()
+        if now < self._next_at:
+            return
+        self._next_at = now + _STATUS_EVERY_S
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r" + clean(text).replace("\n", " ")[:width] + "\x1b[K")
+        sys.stderr.flush()
+        self._is_shown = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_shown = False
+
+
+status: Final = StatusLine()
+
+
+def say(text: str = "") -> None:
+    """Print a line of results."""
+    status.clear()
+    print(clean(text), flush=True)
+
+
+def complain(text: str) -> None:
+    """Print a line about what is going on."""
+    status.clear()
+    print(clean(text), file=sys.stderr, flush=True)
+
+
+def say_json(value: Any) -> None:  # noqa: ANN401 - any struct or plain value
+    """Print one value as one line of JSON."""
+    import msgspec
+
+    from perdure.views.plain import to_line
+
+    say_bytes(to_line(msgspec.to_builtins(value)))
+
+
+def say_bytes(line: bytes) -> None:
+    """Print bytes of UTF-8 as they are."""
+    status.clear()
+    sys.stdout.flush()
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:  # a stream of text only, as in some tests and notebooks
+        sys.stdout.write(line.decode())
+    else:
+        binary.write(line)
+        binary.flush()
+
+
+def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under headings; cut to the width of a terminal, whole elsewhere."""
+    from rich.table import Table
+
+    console = make_console(sys.stdout)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, no_wrap=True, overflow="ellipsis" if console.encoding == "utf-8" else "crop")
+    for row in rows:
+        table.add_row(*(clean(cell).replace("\n", " ") for cell in row))
+    if not console.is_terminal:
+        console.width = _FILE_COLUMNS
+    with console.capture() as shown:
+        console.print(table)
+    for line in shown.get().splitlines():
+        print(line.rstrip(), flush=True)
+
+
+def make_console(stream: IO[str]) -> Any:  # noqa: ANN401 - rich.console.Console, imported where used
+    """Return a console that prints what it is given: no markup, no emoji codes, no highlighting."""
+    from rich.console import Console
+
+    return Console(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
+
+
+def is_live(stream: IO[str]) -> bool:
+    """Whether lines on `stream` can be written over."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def clean(text: str) -> str:
+    """Return `text` with control characters (but line ends and tabs) and bidirectional ones as escapes."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
