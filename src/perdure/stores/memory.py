@@ -186,6 +186,8 @@ class _Catalogue(_Leases):
         """See `ports.Catalogue.create`."""
         world = self._open_world()
         check_summary(summary)
+        if summary.task in world.tasks:
+            raise NameTaken(summary.name, summary.task)
         _check_free(world, summary)
         lease = Lease(epoch=1, holder=holder, beats=0, until=self._until())
         world.tasks[summary.task] = _Task(summary, lease)

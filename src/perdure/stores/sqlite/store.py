@@ -1,0 +1,45 @@
+"""The SQLite store: all rungs on one file. Opened by `stores/opening.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from perdure.ports import Clock
+from perdure.stores.sqlite.blobs import BlobRung
+from perdure.stores.sqlite.catalogue import CatalogueRung
+from perdure.stores.sqlite.database import prepare
+from perdure.stores.sqlite.inbox import InboxRung
+from perdure.stores.sqlite.journal import JournalRung
+from perdure.stores.sqlite.leases import LeaseRung
+from perdure.stores.sqlite.readers import Readers
+from perdure.stores.sqlite.snapshots import SnapshotRung
+from perdure.stores.sqlite.writer import Writer
+
+
+class SqliteStore(JournalRung, SnapshotRung, LeaseRung, CatalogueRung, BlobRung, InboxRung):
+    """`ports.Store` in one file. A handle belongs to the event loop it was opened on."""
+
+    async def close(self) -> None:
+        """Write what is queued, then free everything. Closing twice does nothing."""
+        self._writer.refuse_more()
+        if self._readers.is_closed:
+            return
+        await self._readers.run(self._writer.stop)
+        self._readers.close()
+
+
+async def open_sqlite(path: str, clock: Clock) -> SqliteStore:
+    """Open the store in the file at `path`, making it (and its folder) where nothing is.
+
+    Raises StoreUnreadable, StoreTooNew, StoreBusy, StoreFull, StoreBroken, and leaves the file as it was.
+    """
+    place = os.path.abspath(path)  # noqa: ASYNC240 - touches no disk
+    lock = await asyncio.to_thread(prepare, place)
+    try:
+        readers = Readers(place)
+        writer = Writer(place, lock)
+    except BaseException:
+        lock.close()
+        raise
+    return SqliteStore(place, clock, writer, readers)
