@@ -139,8 +139,15 @@ class Catalogue(Protocol):
     async def create(self, summary: TaskSummary, holder: Holder) -> Lease:
         """Make a task with an empty journal and a lease of epoch 1 for `holder`.
 
-        Raises NameTaken where an unfinished task has that name. A task whose journal stayed empty (killed before its
-        first append) and whose holder is dead is removed by `forget_empty`.
+        Raises NameTaken where an unfinished task has that name. That may be one whose journal stayed empty, its maker
+        killed before the first append: it is not listed, and `forget_empty` removes it.
+        """
+        ...
+
+    async def forget_empty(self, task: str, *, over: int) -> bool:
+        """Remove `task` if its journal is empty and its lease's epoch still is `over`; return whether it was removed.
+
+        Whether its holder is dead is the caller's judgement, as with `claim`.
         """
         ...
 

@@ -185,7 +185,6 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         ledger.failed_actions += 1
         _keep_effect_key(ledger, action)
         return
-    ledger.retries = 0
     ledger.failed_keys.pop(key_of(action.tool, action.key or action.digest.hex()), None)
     if action.branch == fold.branch:
         _keep_outcome(fold, header.seq, payload, action, patched)
@@ -205,6 +204,8 @@ def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAc
         document.changed = seq
         _drop_loose(fold, keep_effects=True)
     unapplied = bool(payload.unapplied)
+    if patched or action.key:
+        fold.ledger.retries = 0  # the run has come further; a call that is made anew each time does not count
     if not action.key and action.reduces and not unapplied:
         return  # the program asks its state before it acts again
     kept = Kept(

@@ -55,13 +55,15 @@ TABLE: Final = (
 )
 
 
-def decide(document: Document, ledger: Ledger, rules: Rules, now: int) -> tuple[Decision, str]:
+def decide(
+    document: Document, ledger: Ledger, rules: Rules, now: int, *, has_returned: bool = False
+) -> tuple[Decision, str]:
     """Return (decision, name of the row that fired). `now` is UTC in microseconds since 1970.
 
-    `ledger.last_failure` is the failure that left the program, None when it returned.
+    Unless the program `has_returned`, `ledger.last_failure` is the failure that left it.
     """
     del document  # read by the rows of later work (checkpoints, strategies)
-    failure = ledger.last_failure
+    failure = None if has_returned else ledger.last_failure
     doubtful = next((a for a in ledger.open.values() if not a.effect.is_free), None)
     if doubtful is not None and (failure is None or (doubtful.in_doubt and doubtful.effect.retry != "keyed")):
         question = f"did {doubtful.tool!r} (action {doubtful.action}) happen? settle it, then resume"

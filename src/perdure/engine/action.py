@@ -162,7 +162,7 @@ async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
 
 async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) -> Outcome:
     """Return the recorded outcome at `seq`; run its reducer if that is still to be done."""
-    await session.commit()  # what this process wrote a moment ago may still be on its way
+    await session.until_durable(seq)
     store = session.world.store
     entry = await read_entry(store, session.task, seq)
     settled = entry.payload

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, Final, cast
 
 import msgspec
 
 from perdure.codec import leaves, values
 from perdure.codec.leaves import LeafWriter
+from perdure.codec.redact import redact
 from perdure.core.touched import Touched
 from perdure.core.tracking import ListView, MapView, SetView
+from perdure.limits import BLOB_FROM_BYTES
 
 View = MapView | ListView | SetView
 VIEWS: Final = (MapView, ListView, SetView)
+_LEAVES: Final = frozenset((str, int, bool, NoneType))
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -38,6 +42,8 @@ def record(tool: str, arguments: dict[str, object], touched: Touched, seq: int, 
     last patch at or under it; for a `keyed` call by its path alone, since a resumed program makes the same call when
     its state has grown. Raises Unstorable naming the argument.
     """
+    if _LEAVES.issuperset(map(type, arguments.values())):
+        return _record_leaves(tool, arguments)
     shaping = _Shaping(seq)
     shaped = {
         name: shaping.list_of(cast("list[object]", value)) if type(value) is list else value
@@ -49,6 +55,17 @@ def record(tool: str, arguments: dict[str, object], touched: Touched, seq: int, 
     marked = {name: _marked(value, touched, keyed=keyed) for name, value in arguments.items()}
     plain = {name: _plain(value) for name, value in arguments.items()}
     return Recorded(raw, _digest(tool, marked), plain, shaping.writer.blobs)
+
+
+def _record_leaves(tool: str, arguments: dict[str, object]) -> Recorded:
+    """Record arguments without containers: where they are small and in order, their canonical bytes serve twice."""
+    writer = LeafWriter()
+    canonical = values.canonical(arguments)
+    is_as_recorded = (
+        len(canonical) <= BLOB_FROM_BYTES and list(arguments) == sorted(arguments) and redact(arguments) is arguments
+    )
+    raw = canonical if is_as_recorded else leaves.encode(arguments, writer)
+    return Recorded(raw, _digest_of(tool, canonical), arguments, writer.blobs)
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -88,8 +105,8 @@ class _Shaping:
                 parts.append(_Run(path[:-1], path[-1], path[-1] + 1))
         return _Segments(parts)
 
-    def __call__(self, value: object, _path: tuple[object, ...]) -> object | None:
-        """Return the wire form of a view, run or list of segments, None for anything else."""
+    def __call__(self, value: object, _path: tuple[object, ...]) -> object:
+        """Return the wire form of a view, run or list of segments, NotImplemented for anything else."""
         if isinstance(value, VIEWS):
             self.has_views = True
             return {"~": ["state", values.to_wire(list(value.path)), self._seq]}
@@ -98,11 +115,15 @@ class _Shaping:
             return {"~": ["run", values.to_wire(list(value.path)), value.first, value.end, self._seq]}
         if isinstance(value, _Segments):
             return {"~": ["list", *(values.to_wire(part, leaf=self.writer, special=self) for part in value.parts)]}
-        return None
+        return NotImplemented
 
 
 def _digest(tool: str, arguments: dict[str, object]) -> bytes:
-    return hashlib.sha256(tool.encode() + b"\n" + values.canonical(arguments)).digest()
+    return _digest_of(tool, values.canonical(arguments))
+
+
+def _digest_of(tool: str, canonical: bytes) -> bytes:
+    return hashlib.sha256(tool.encode() + b"\n" + canonical).digest()
 
 
 def _marked(value: object, touched: Touched, *, keyed: bool) -> Any:  # noqa: ANN401 - any value of the domain
@@ -119,12 +140,9 @@ def _replace(value: Any, change: Callable[[View], object]) -> Any:  # noqa: ANN4
     if isinstance(value, VIEWS):
         return change(value)
     if type(value) is list:
-        items: list[Any] = value
-        return [_replace(item, change) for item in items]
+        return [_replace(item, change) for item in cast("list[Any]", value)]  # type: ignore[redundant-cast]  # pyright needs it
     if type(value) is tuple:
-        parts: tuple[Any, ...] = value
-        return tuple(_replace(part, change) for part in parts)
+        return tuple(_replace(item, change) for item in cast("tuple[Any, ...]", value))  # type: ignore[redundant-cast]  # as above
     if type(value) is dict:
-        pairs: dict[Any, Any] = value
-        return {key: _replace(item, change) for key, item in pairs.items()}
+        return {key: _replace(item, change) for key, item in cast("dict[Any, Any]", value).items()}  # type: ignore[redundant-cast]  # as above
     return value

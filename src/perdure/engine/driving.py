@@ -100,7 +100,9 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
 
     Raises ResumeDiverged or NeedsHuman instead where an effect is unclaimed, open or in doubt.
     """
-    decision, row = recovery.decide(session.fold.document, session.fold.ledger, session.world.rules, 0)
+    decision, row = recovery.decide(
+        session.fold.document, session.fold.ledger, session.world.rules, 0, has_returned=True
+    )
     if isinstance(decision, Ask):
         session.refuse_left_behind("its end")
         _put_decision(session, decision, row)
@@ -124,14 +126,14 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
     current_place.set(None)
     result: Any = None
     with Boundary() as caught:
-        result = await program.fn(Task(session), **arguments)
+        try:
+            result = await program.fn(Task(session), **arguments)
+        except BaseExceptionGroup as group:
+            raise _unwound_in(group) or group from None
         return (await finish(session, result),)
     error = caught.error
     if error is None or _is_ours(error):
         raise error or RuntimeError("a boundary without an error")
-    unwound = _unwound_in(error)
-    if unwound is not None:
-        raise unwound
     await _recover(session, error)
     return None
 
@@ -163,7 +165,7 @@ async def _recover(session: Session, error: Exception) -> None:
 
 
 async def _observe(session: Session, error: Exception) -> None:
-    if isinstance(error, CheckFailed):
+    if isinstance(error, CheckFailed) and session.fold.ledger.last_failure is not None:
         return  # the check itself has written it
     record = error.error if isinstance(error, ActionFailed) else record_error(error)
     failure_class = record.failure_class

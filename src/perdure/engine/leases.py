@@ -71,12 +71,13 @@ def is_alive(holder: Holder, store: Store) -> bool | None:
 async def claim(store: Store, task: str, presence: Presence, clock: Clock) -> tuple[Lease, bool]:
     """Take the lease of `task`; return it, and whether its last holder was found dead (a crash).
 
-    Raises TaskBusy naming a living holder. One of whom nothing can be known is watched for a whole time-to-live on
-    our own clock: if his beats stand still, he counts as dead.
+    A lease of our own runtime, whose work here has ended, is taken again. One of whose holder nothing can be known is
+    watched for a whole time-to-live on our own clock: if its beats stand still, he counts as dead. Raises TaskBusy
+    naming a living holder.
     """
     lease = await store.lease(task)
     crashed = lease.holder is not None
-    if lease.holder is not None:
+    if lease.holder is not None and lease.holder.token != presence.holder.token:
         alive = is_alive(lease.holder, store)
         if alive is None:
             alive = not await _stands_still(store, task, lease, clock)

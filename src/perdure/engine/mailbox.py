@@ -33,5 +33,10 @@ async def _take_in(session: Session, messages: list[Message]) -> None:
         session.tell("message", what=message.what, text=message.text)
         if message.what in {"pause", "cancel"} and session.stop is None:
             session.stop = StopRequested(session.task, message.what, "person")
-            if message.what == "cancel" and not session.running and session.runner is not None:
-                session.runner.cancel()
+            if message.what == "cancel" and session.runner is not None and not _has_effect_in_flight(session):
+                session.runner.cancel()  # nothing of it can be left in the world, so it need not be waited for
+
+
+def _has_effect_in_flight(session: Session) -> bool:
+    actions = (session.fold.ledger.open.get(action) for action in session.running)
+    return any(action is not None and not action.effect.is_free for action in actions)

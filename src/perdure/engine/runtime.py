@@ -37,9 +37,11 @@ from perdure.engine.task import Task
 from perdure.engine.ticker import Ticker
 from perdure.errors import (
     Fenced,
+    NameTaken,
     NeedsHuman,
     RolledBack,
     StopRequested,
+    StoreError,
     TaskBusy,
     TaskCancelled,
     TaskFailed,
@@ -54,7 +56,7 @@ from perdure.model import entry as e
 from perdure.model.ids import check_name
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
-from perdure.ports import Clock, Hook, Ids, Store
+from perdure.ports import Clock, Hook, Ids, Lease, Store
 from perdure.stores.opening import open_store
 
 _THREADS_MAX: Final = 32
@@ -112,7 +114,7 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         self._ticker.every(TICK_S, self._flush_lazy)
-        self._ticker.every(INBOX_POLL_S, lambda: self._mailbox.look(self._sessions))
+        self._ticker.every(INBOX_POLL_S, self._look_into_mailbox)
         self._ticker.every(LEASE_RENEW_S, self._renew)
         self._ticker.start()
         return self
@@ -147,22 +149,31 @@ class Runtime:
             session = await self._start(started, program.state)
             return await self._drive(session, program, arguments)
         await self._refuse_other(found, started, program)
-        return await self.resume(found.task, program)
+        if found.status == "needs_human":
+            raise NeedsHuman(found.task, found.reason, f"perdure show {found.name}")
+        return await self._go_on(found, program, by_hand=False)
 
     async def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:  # noqa: ANN401
         """Go on with an unfinished task, by hand; return its result. `again` opens a failed one.
 
         `accept` names rows of the report whose stop is passed over. Raises as `run`.
         """
-        summary = await self.store.find(task)
+        return await self._go_on(await self.store.find(task), program, by_hand=True, again=again, accept=accept)
+
+    async def _go_on(
+        self, summary: TaskSummary, program: Drivable, *, by_hand: bool, again: bool = False, accept: Sequence[str] = ()
+    ) -> Any:  # noqa: ANN401
         if summary.is_finished and not (again and summary.status == "failed"):
             return await self._recorded_end(summary)
-        session = await self._claim(summary, by_hand=True)
+        session = await self._claim(summary, by_hand=by_hand)
         try:
             rows = report(session.fold, program)
             stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
             if stops:
                 await self._hand_over(session, stops[0])
+            if session.fold.ledger.status in {"needs_human", "failed"}:
+                answer = msgspec.Raw(values.encode("resumed by hand"))
+                session.put(e.QuestionAnswered(answer=answer, by="person"))
             session.put(e.TaskResumed(report=tuple(str(row) for row in rows)))
             session.tell("task_resumed", report=[str(row) for row in rows])
             arguments = await self._arguments(session)
@@ -205,7 +216,7 @@ class Runtime:
             if found.is_finished:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
-            session = await self._claim(found, by_hand=True)
+            session = await self._claim(found, by_hand=False)
             session.put(e.TaskResumed())
         else:
             session = await self._start(started, first)
@@ -262,7 +273,7 @@ class Runtime:
         summary = TaskSummary(
             task=fold.task, name=started.name, goal=started.goal, status="running", started_at=now, changed_at=now
         )
-        lease = await self.store.create(summary, self._presence.holder)
+        lease = await self._create(summary)
         writer = LeafWriter()
         raw = msgspec.Raw(leaves.encode(state, writer))
         fold.tree.root.update(state)
@@ -271,6 +282,18 @@ class Runtime:
         await session.commit()
         session.tell("task_started", name=started.name, goal=started.goal)
         return session
+
+    async def _create(self, summary: TaskSummary) -> Lease:
+        """Create the task; one of that name whose maker died before its first entry makes room."""
+        try:
+            return await self.store.create(summary, self._presence.holder)
+        except NameTaken as taken:
+            lease = await self.store.lease(taken.task)
+            if lease.holder is not None and leases.is_alive(lease.holder, self.store) is not False:
+                raise
+            if not await self.store.forget_empty(taken.task, over=lease.epoch):
+                raise
+        return await self.store.create(summary, self._presence.holder)
 
     async def _claim(self, summary: TaskSummary, *, by_hand: bool) -> Session:
         task = summary.task
@@ -396,24 +419,26 @@ class Runtime:
 
     # --- the beat ---------------------------------------------------------------------------------------------------
     async def _flush_lazy(self) -> None:
-        """Commit intents that have waited for their outcome for over a beat."""
+        """Commit intents that have waited for their outcome for over a beat.
+
+        Nobody waits for it: a refusal kills the session, and its owner is told at his next call.
+        """
         now = self._world.clock.monotonic()
         for session in list(self._sessions.values()):
             since = session.sequencer.pending_since
             if since is not None and now - since >= TICK_S and session.sequencer.dead is None:
-                await self._survive(session)
+                await session.commit()
 
-    async def _survive(self, session: Session) -> None:
-        """Commit for nobody who waits: a refusal kills the handle, and its owner is told at his next call."""
-        with contextlib.suppress(Exception):
-            await session.commit()
+    async def _look_into_mailbox(self) -> None:
+        await self._mailbox.look(self._sessions)
 
     async def _renew(self) -> None:
+        """Renew all leases. An answer that is not a clear yes is a loss: nothing more is written under that lease."""
         for session in list(self._sessions.values()):
             try:
                 await self.store.renew(session.task, session.sequencer.epoch)
-            except Fenced as fenced:
-                session.sequencer.dead = fenced
+            except StoreError as lost:
+                session.sequencer.dead = session.sequencer.dead or lost
 
 
 def _checked(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from perdure.core.tracking import Edit
 from perdure.engine.boundary import Boundary
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.ticker import Ticker
-from perdure.errors import BranchLeft, EditOpen, NestedAct, ResumeDiverged, StopRequested, TaskFinished
-from perdure.limits import PARALLEL_ACTIONS_MAX
+from perdure.errors import BranchLeft, EditOpen, NestedAct, ResumeDiverged, StopRequested, StoreBroken, TaskFinished
+from perdure.limits import PARALLEL_ACTIONS_MAX, STORE_BUSY_S, TICK_S
 from perdure.model import entry as e
 from perdure.model.patch import Op, ops_to_value
 from perdure.model.status import UNFINISHED
@@ -115,6 +115,15 @@ class Session:
         await self.sequencer.flush(consumed)
         if self.after_commit is not None:
             self.after_commit()
+
+    async def until_durable(self, seq: int) -> None:
+        """Wait until the store has entry `seq`: this process may have written it a moment ago."""
+        await self.commit()
+        for _ in range(int(STORE_BUSY_S / TICK_S)):
+            if (await self.world.store.head(self.task))[0] >= seq:
+                return
+            await asyncio.sleep(TICK_S)
+        raise StoreBroken(self.world.store.place, f"entry {seq} of task {self.task!r} does not arrive")
 
     def begin_edit(self) -> Edit:
         """Open the state for writing; synchronous callers finish or undo it before they await."""

@@ -6,10 +6,15 @@ One coroutine instead of a timer and a cancel scope per action: those cost more 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
+from perdure.engine.boundary import Boundary
 from perdure.limits import TICK_S
 from perdure.ports import Clock
+
+log: Final = logging.getLogger("perdure")
 
 
 class Deadline:
@@ -36,13 +41,41 @@ class Deadline:
         return self.has_fired and self._runner.uncancel() <= self._before
 
 
+class _Job:
+    """Something to be done about every `period_s` seconds, never twice at once."""
+
+    def __init__(self, period_s: float, call: Callable[[], Coroutine[Any, Any, None]], first_at: float) -> None:
+        self.next_at = first_at
+        self._period_s = period_s
+        self._call = call
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self, now: float) -> None:
+        """Begin it in a task of its own: a store that hangs must not keep time-outs from firing."""
+        self.next_at = now + self._period_s
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run(), name="perdure beat")
+
+    async def stop(self) -> None:
+        """Wait for it to end, cancelled."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        with Boundary() as caught:
+            await self._call()
+        if caught.error is not None:
+            log.warning("beat_failed error=%r", caught.error)
+
+
 class Ticker:
     """Calls what is due, again and again, until stopped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._deadlines: set[Deadline] = set()
-        self._every: list[tuple[float, Callable[[], Awaitable[None]], list[float]]] = []
+        self._jobs: list[_Job] = []
         self._runner: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -50,11 +83,13 @@ class Ticker:
         self._runner = asyncio.create_task(self._beat(), name="perdure ticker")
 
     async def stop(self) -> None:
-        """Stop, after the beat under way."""
+        """Stop, and end what is under way."""
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
             self._runner = None
+        for job in self._jobs:
+            await job.stop()
 
     def arm(self, timeout_s: float) -> Deadline:
         """Return a deadline for the calling asyncio task, at most one beat late."""
@@ -66,9 +101,9 @@ class Ticker:
         """Forget a deadline."""
         self._deadlines.discard(deadline)
 
-    def every(self, period_s: float, call: Callable[[], Awaitable[None]]) -> None:
-        """Call `call` about every `period_s` seconds. What it raises is logged with its name and ends nothing else."""
-        self._every.append((period_s, call, [self._clock.monotonic() + period_s]))
+    def every(self, period_s: float, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call `call` about every `period_s` seconds; what it raises is logged."""
+        self._jobs.append(_Job(period_s, call, self._clock.monotonic() + period_s))
 
     async def _beat(self) -> None:
         while True:
@@ -77,7 +112,6 @@ class Ticker:
             for deadline in [d for d in self._deadlines if d.at <= now]:
                 self._deadlines.discard(deadline)
                 deadline.fire()
-            for period_s, call, next_at in self._every:
-                if now >= next_at[0]:
-                    next_at[0] = now + period_s
-                    await call()
+            for job in self._jobs:
+                if now >= job.next_at:
+                    job.start(now)
