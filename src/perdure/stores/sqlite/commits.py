@@ -20,11 +20,11 @@ from perdure.ports import Append
 from perdure.stores.checks import SEQ_MAX
 from perdure.stores.sqlite.contents import Pack, pack_blob, put_blob, stage_blob
 from perdure.stores.sqlite.database import connect_writer, translate
+from perdure.stores.sqlite.health import another
 from perdure.stores.sqlite.queries import SQL
 from perdure.stores.sqlite.rows import SEQ_BITS, summary_columns, task_number
 
 T = TypeVar("T")
-E = TypeVar("E", bound=Exception)
 Answer = Exception | None
 _NUMBERS_MAX: Final = 4096
 _COLUMNS: Final = 6
@@ -236,14 +236,6 @@ class Commits:
             self._numbers.clear()
         self._numbers[task] = number
         return number
-
-
-def another(error: E, cause: BaseException | None = None) -> E:
-    """Return an error like `error`: each waiter gets one of its own, so that tracebacks do not mix."""
-    copy = type(error).__new__(type(error), *error.args)
-    copy.__dict__.update(error.__dict__)
-    copy.__cause__ = cause or error.__cause__
-    return copy
 
 
 def _insert_statement(rows: int) -> str:

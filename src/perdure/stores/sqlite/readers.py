@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from perdure.errors import StoreBroken
-from perdure.stores.sqlite.database import connect_reader, translated
+from perdure.stores.sqlite.database import connect_reader, translate
+from perdure.stores.sqlite.health import Health
 
 T = TypeVar("T")
 _THREADS: Final = 2
@@ -21,8 +21,9 @@ _THREADS: Final = 2
 class Readers:
     """The reading side of a store handle."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, health: Health) -> None:
         self._place = place
+        self._health = health
         self._near = connect_reader(place)
         self._near.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log: see `close`
         self._idle: list[sqlite3.Connection] = []
@@ -31,17 +32,16 @@ class Readers:
 
     def peek(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `read` returns, called right here: for reads of a few rows, under 0.2 ms."""
-        self._check_open()
-        with translated(self._place):
-            return read(self._near)
+        self._health.check()
+        return self._ask(self._near, read)
 
     async def fetch(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `read` returns, called in a worker thread."""
+        self._health.check()
         return await self.run(lambda: self._fetch(read))
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return what `work` returns, called in a worker thread."""
-        self._check_open()
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def close(self) -> None:
@@ -51,14 +51,15 @@ class Readers:
         for connection in (*self._idle, self._near):
             connection.close()
 
-    def _check_open(self) -> None:
-        if self.is_closed:
-            raise StoreBroken(self._place, "this handle was closed")
-
     def _fetch(self, read: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._idle.pop() if self._idle else connect_reader(self._place)
         try:
-            with translated(self._place):
-                return read(connection)
+            return self._ask(connection, read)
         finally:
             self._idle.append(connection)
+
+    def _ask(self, connection: sqlite3.Connection, read: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return read(connection)
+        except sqlite3.Error as error:
+            raise self._health.note(translate(error, self._place)) from error

@@ -9,6 +9,7 @@ from perdure.ports import Clock
 from perdure.stores.sqlite.blobs import BlobRung
 from perdure.stores.sqlite.catalogue import CatalogueRung
 from perdure.stores.sqlite.database import prepare
+from perdure.stores.sqlite.health import Health
 from perdure.stores.sqlite.inbox import InboxRung
 from perdure.stores.sqlite.journal import JournalRung
 from perdure.stores.sqlite.leases import LeaseRung
@@ -22,11 +23,11 @@ class SqliteStore(JournalRung, SnapshotRung, LeaseRung, CatalogueRung, BlobRung,
 
     async def close(self) -> None:
         """Write what is queued, then free everything. Closing twice does nothing."""
-        self._writer.refuse_more()
-        if self._readers.is_closed:
-            return
-        await self._readers.run(self._writer.stop)
-        self._readers.close()
+        self._origin.check()
+        if not self._all_reads.is_closed:
+            self._all_writes.refuse_more()
+            await self._all_reads.run(self._all_writes.stop)
+            self._all_reads.close()
 
 
 async def open_sqlite(path: str, clock: Clock) -> SqliteStore:
@@ -37,8 +38,9 @@ async def open_sqlite(path: str, clock: Clock) -> SqliteStore:
     place = os.path.abspath(path)  # noqa: ASYNC240 - touches no disk
     lock = await asyncio.to_thread(prepare, place)
     try:
-        readers = Readers(place)
-        writer = Writer(place, lock)
+        health = Health(place)
+        readers = Readers(place, health)
+        writer = Writer(place, lock, health)
     except BaseException:
         lock.close()
         raise

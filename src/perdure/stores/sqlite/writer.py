@@ -29,9 +29,10 @@ from perdure.limits import (
     WRITER_QUEUE_MAX,
 )
 from perdure.stores.answers import DONE, Refused
-from perdure.stores.sqlite.commits import Answer, Commits, Job, Pending, another
+from perdure.stores.sqlite.commits import Answer, Commits, Job, Pending
 from perdure.stores.sqlite.database import is_busy
 from perdure.stores.sqlite.filelock import FileLock
+from perdure.stores.sqlite.health import Health, another
 
 T = TypeVar("T")
 _LONELY_FROM: Final = 4  # so many appends in a row that met no other make the next one go inline
@@ -45,8 +46,9 @@ _BUSY_PAUSE_S: Final = 0.002
 class Writer:
     """The one writer of a store handle. Its public methods are called on the thread of the loop it was made on."""
 
-    def __init__(self, place: str, lock: FileLock) -> None:
+    def __init__(self, place: str, lock: FileLock, health: Health) -> None:
         self._place = place
+        self._health = health
         self._lock = lock  # among processes
         self._gate = threading.Lock()  # among our two threads; guards connection and file lock
         self._commits = Commits(place)
@@ -56,8 +58,6 @@ class Writer:
         self._room = threading.Event()
         self._thread: threading.Thread | None = None
         self._is_stopping = False
-        self._end: StoreError | None = None  # why nothing more is accepted
-        self._broken: StoreBroken | None = None  # why not even what is queued is written
         self._unanswered = 0  # of what was put into the queue; loop's thread only
         self._lonely = 0  # appends in a row that met no other; loop's thread only
         self._median_s = 0.0  # of commits, running
@@ -65,8 +65,8 @@ class Writer:
     # --- loop's thread ------------------------------------------------------------------------------------------
     def append(self, pending: Pending) -> Awaitable[None]:
         """Take a place in the order; the await is the acknowledgement."""
-        if self._end is not None:
-            return Refused(another(self._end))
+        if self._health.end is not None:
+            return Refused(another(self._health.end))
         if self._unanswered:
             self._lonely = 0
         else:
@@ -85,15 +85,15 @@ class Writer:
         The future has its result, or the PerdureError it raised: then nothing is written.
         """
         job = Job(task, work, self._loop)
-        if self._end is not None:
-            job.future.set_exception(another(self._end))
+        if self._health.end is not None:
+            job.future.set_exception(another(self._health.end))
         else:
             self._put(job, is_urgent=is_urgent)
         return job.future
 
     def refuse_more(self) -> None:
-        """Take nothing more; what is queued is still written."""
-        self._end = self._end or StoreBroken(self._place, "this handle was closed")
+        """Accept nothing more; what is queued is still written."""
+        self._health.close()
 
     def _is_for_inline(self, pending: Pending) -> bool:
         return (
@@ -158,7 +158,7 @@ class Writer:
         if self._is_stopping:
             return
         self._is_stopping = True
-        self.refuse_more()
+        self._health.close()
         _running.discard(self)
         if self._thread is not None:
             self._wake.set()
@@ -182,12 +182,10 @@ class Writer:
         return answers
 
     def _break(self, error: Exception) -> StoreError:
-        """Return the error to answer with; where it leaves no trust in the store, nothing more is written."""
+        """Return the error to answer with, having noted it."""
         if not isinstance(error, StoreError):
             error = StoreBroken(self._place, f"{type(error).__name__}: {error}")
-        if isinstance(error, StoreBroken):
-            self._broken = self._end = error
-        return error
+        return self._health.note(error)
 
     # --- writer's thread ------------------------------------------------------------------------------------------
     def _run(self) -> None:
@@ -288,8 +286,8 @@ class Writer:
 
     def _guard(self, entries: Sequence[Pending | Job], work: Callable[[], list[Any]]) -> list[Any]:
         """Do `work` and return its answers, one per entry; whatever it raises is the answer to all of them."""
-        if self._broken is not None:
-            return [another(self._broken) for _ in entries]
+        if self._health.broken is not None:
+            return [another(self._health.broken) for _ in entries]
         try:
             return work()
         except PerdureError as refusal:
@@ -305,15 +303,15 @@ class Writer:
         """Do `work` holding both locks; again and again while another program keeps SQLite's own lock."""
         began = time.monotonic()
         while True:
-            with self._gate, self._lock.held(STORE_BUSY_S):
-                try:
+            try:
+                with self._gate, self._lock.held(STORE_BUSY_S):
                     return work()
-                except sqlite3.Error as error:
-                    waited = time.monotonic() - began
-                    if not is_busy(error):
-                        raise
-                    if waited > STORE_BUSY_S:
-                        raise StoreBusy(self._place, None, waited) from error
+            except sqlite3.Error as error:
+                waited = time.monotonic() - began
+                if not is_busy(error):
+                    raise
+                if waited > STORE_BUSY_S:
+                    raise StoreBusy(self._place, None, waited) from error
             time.sleep(_BUSY_PAUSE_S)
 
     def _refuse(self, error: Exception, task: str | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from typing import Final, Protocol, cast
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -24,11 +24,6 @@ from perdure.testing.conformance.place import (
     summary,
     task_id,
 )
-
-
-class _Forgets(Protocol):
-    async def forget_empty(self, task: str, *, over: int) -> bool: ...
-
 
 # What people call tasks (https://github.com/NousResearch/hermes-agent/issues/5958, HKUDS/nanobot issue 4057).
 _ODD_NAMES: Final = (
@@ -201,12 +196,11 @@ async def an_empty_task_is_not_shown(place: Place) -> None:
     for asked in ("early", "ear", task_id(1)):
         await refused(TaskUnknown, store.find(asked))
     await refused(NameTaken, store.create(summary(2, "early"), holder(2)))
-    forget_empty = cast("_Forgets", store).forget_empty
-    same(False, await forget_empty(task_id(1), over=2), "forgotten over another epoch")
-    same(True, await forget_empty(task_id(1), over=1), "forgotten")
-    same(False, await forget_empty(task_id(1), over=1), "forgotten twice")
+    same(False, await store.forget_empty(task_id(1), over=2), "forgotten over another epoch")
+    same(True, await store.forget_empty(task_id(1), over=1), "forgotten")
+    same(False, await store.forget_empty(task_id(1), over=1), "forgotten twice")
     chain = await begun(store, 2, "early")
-    same(False, await forget_empty(chain.task, over=1), "forgotten although it has an entry")
+    same(False, await store.forget_empty(chain.task, over=1), "forgotten although it has an entry")
     same(chain.head, await store.head(chain.task), "head")
 
 
