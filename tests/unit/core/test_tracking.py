@@ -329,7 +329,7 @@ def test_patch_of_another_state(op: list[Any]) -> None:
 
 @pytest.mark.parametrize("patch", [
     None, {}, (), [1], [[]], [["put"]], [["put", ["a"]]], [["put", "a", 1]], [["put", ["a"], 1, 2]],
-    [["move", ["a"], 1]],     [["remove", ["a"], 1]], [["splice", ["a"], 0, 0]], 
+    [["move", ["a"], 1]], [["remove", ["a"], 1]], [["splice", ["a"], 0, 0]],
     [["splice", ["a"], 0, True, []]], [["splice", ["a"], 0, 0, ()]],
     [[["put"], ["a"], 1]],
 ])  # fmt: skip
