@@ -457,6 +457,7 @@ class CheckFailed(ActionError):
         self.name = name
         self.reason = reason
         self.action = ""
+        self.failure_class = "output"
         super().__init__(f"check {name!r} was not met" + (f": {reason}" if reason else ""))
 
 

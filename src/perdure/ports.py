@@ -48,7 +48,7 @@ class Journal(Protocol):
 
         The call itself (not the await) takes the place in the order: appends of one task are written in the order of
         the calls. The await is the acknowledgement: after it the append survives kill -9 and power loss (where
-        `capabilities` says "durable"). Cancelling the await does not take the append back.
+        `capabilities` says "durable"). Cancelling the await does not take the append back, and it may be awaited again.
 
         Tested in this order: an append whose last_seq already lies there with the same last_digest succeeds (whatever
         the epoch); an epoch other than the lease's raises Fenced; a wrong expected_seq raises Conflict. A refusal

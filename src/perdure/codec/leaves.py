@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Any, Final, cast
+
+import msgspec
 
 from perdure.codec import values
 from perdure.codec.redact import redact
+from perdure.codec.scalars import INT_PLAIN
 from perdure.errors import CodecError, LimitExceeded
 from perdure.limits import BLOB_FROM_BYTES, LEAF_BYTES_MAX, REFERENCE_FROM_BYTES
+from perdure.model.patch import Op, ops_to_value
 
 _BLOB: Final = re.compile(rb'\{"~":\["blob","(?:str|text|bytes)","([0-9a-f]{64})"')
+_IMMUTABLE: Final = frozenset((NoneType, bool, int, float, str, bytes))
+_encode_json: Final = msgspec.json.Encoder().encode
 
 
 class LeafWriter:
@@ -26,6 +33,11 @@ class LeafWriter:
     def __init__(self) -> None:
         self.blobs: dict[bytes, bytes] = {}
         self._known: dict[str | bytes, list[Any]] = {}
+
+    @property
+    def has_references(self) -> bool:
+        """Whether a leaf may be written as a reference."""
+        return bool(self._known)
 
     def refer_to(self, result: object) -> None:
         """From now on write leaves that stand in `result` as references to it."""
@@ -52,7 +64,26 @@ def encode(
     value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None = None
 ) -> bytes:
     """Return the bytes of `value` after redaction, its big leaves given to `leaf`."""
-    return values.encode(redact(value), leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special)
+    value = redact(value)
+    if _is_short_text(value) and not leaf.has_references:
+        return _encode_json(value)  # what the walk would come to
+    return values.encode(value, leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special)
+
+
+def record(value: object, leaf: LeafWriter) -> tuple[bytes, object]:
+    """Return the bytes of `value` and the value that a reader of them will get, which shares no container with it."""
+    value = redact(value)
+    raw = encode(value, leaf)
+    return raw, value if type(value) in _IMMUTABLE else decode(raw, leaf.blobs)
+
+
+def encode_patch(operations: Iterable[Op], leaf: LeafWriter) -> bytes:
+    """Return `encode(ops_to_value(operations), leaf)`, without walking through the shell of each operation."""
+    wires = [
+        [kind, [_to_wire(step, leaf) for step in path], *(_to_wire(redact(part), leaf) for part in parts)]
+        for kind, path, *parts in ops_to_value(operations)
+    ]
+    return _encode_json(wires)
 
 
 def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None) -> object:
@@ -83,6 +114,18 @@ def blob_digests(raw: bytes) -> list[bytes]:
     Quotes inside strings are escaped, so text that looks like a tag is none.
     """
     return [bytes.fromhex(found.decode()) for found in _BLOB.findall(raw)] if b'"blob"' in raw else []
+
+
+def _is_short_text(value: object) -> bool:
+    return type(value) is str and len(value) <= BLOB_FROM_BYTES and value.isascii()
+
+
+def _to_wire(value: object, leaf: LeafWriter) -> object:
+    if type(value) is int and 0 <= value <= INT_PLAIN:  # an index or a number of elements
+        return value
+    if type(value) is str and len(value) < REFERENCE_FROM_BYTES and value.isascii():
+        return value
+    return values.to_wire(value, leaf=leaf, leaf_min=REFERENCE_FROM_BYTES)
 
 
 def _leaf_bytes(leaf: str | bytes) -> tuple[str, bytes]:

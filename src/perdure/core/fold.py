@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.core.resume import key_of
+from perdure.core.resume import failed_key_of, key_of
 from perdure.core.touched import Touched
 from perdure.core.tracking import StateTree, apply
 from perdure.errors import UnknownKind
@@ -44,6 +44,7 @@ class Fold:
         self.touched = Touched()
         self.bytes_since_snapshot = 0
         self.snapshot_size = 0
+        self.last_effect = 0  # seq of the newest intent that is not free, since this fold was loaded
         self.confirmed: set[tuple[int, bytes]] = set()  # snapshots that the journal names: (seq, digest)
 
     def advance(self, entry: Entry, operations: tuple[Op, ...] = ()) -> None:
@@ -151,6 +152,8 @@ def _set_status(fold: Fold, status: str, reason: str) -> None:
 
 # --- actions --------------------------------------------------------------------------------------------------------
 def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _patched: bool) -> None:  # noqa: FBT001
+    if not payload.effect.is_free:
+        fold.last_effect = header.seq
     fold.ledger.open[payload.action] = OpenAction(
         action=payload.action,
         tool=payload.tool,
@@ -185,7 +188,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         ledger.failed_actions += 1
         _keep_effect_key(ledger, action)
         return
-    ledger.failed_keys.pop(key_of(action.tool, action.key or action.digest.hex()), None)
+    ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
     if action.branch == fold.branch:
         _keep_outcome(fold, header.seq, payload, action, patched)
 
@@ -193,7 +196,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
 def _keep_effect_key(ledger: Ledger, action: OpenAction) -> None:
     if not action.effect_key:
         return
-    ledger.failed_keys[key_of(action.tool, action.key or action.digest.hex())] = action.effect_key
+    ledger.failed_keys[failed_key_of(action.tool, action)] = action.effect_key
     if len(ledger.failed_keys) > _FAILED_KEYS_MAX:
         del ledger.failed_keys[next(iter(ledger.failed_keys))]
 
@@ -273,23 +276,23 @@ def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, 
         name=payload.name, seq=header.seq, changed=document.changed, reason=payload.reason, verdict=payload.verdict
     )
     document.checkpoints.append(mark)
-    _drop_loose(fold)
+    _drop_loose(fold, keep_effects=True)
+    document.loose = [msgspec.structs.replace(kept, anchored=True) for kept in document.loose]
 
 
 def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: bool) -> None:  # noqa: FBT001
-    document = fold.document
-    if not payload.passed:
-        document.loose = [kept for kept in document.loose if not kept.free]
-    elif payload.name not in document.checks:
-        document.checks[payload.name] = header.seq
+    if payload.passed and payload.name not in fold.document.checks:
+        fold.document.checks[payload.name] = header.seq
         fold.ledger.failures = max(0, fold.ledger.failures - 1)  # verified progress
 
 
 def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
     """What no call has claimed by now is never handed out.
 
-    An effect's outcome survives the patch of another action; an edit or a checkpoint anchors it (the engine has refused
-    them while it was unclaimed). Free intents of earlier runs are forgotten: running those again does no harm.
+    An effect's outcome survives the patch of another action. A checkpoint anchors it: a program that is called anew
+    comes by the same call and must find it. An edit forgets it, for from then on the program can ask its state (the
+    engine refuses both while it is unclaimed). Free intents of earlier runs are forgotten: running those again does no
+    harm.
     """
     document, ledger = fold.document, fold.ledger
     document.loose = [kept for kept in document.loose if not kept.free] if keep_effects else []
@@ -302,10 +305,12 @@ def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
 def _failure_observed(fold: Fold, _header: Header, payload: e.FailureObserved, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
     ledger.last_failure = payload.failure
-    if payload.counted:
-        ledger.failures += 1
-    else:
+    if not payload.counted:
         ledger.retries += 1
+        return
+    ledger.failures += 1
+    if payload.failure.failure_class == "output":  # what gave the bad output is asked for again
+        fold.document.loose = [kept for kept in fold.document.loose if not kept.free]
 
 
 def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _patched: bool) -> None:  # noqa: FBT001
@@ -327,11 +332,11 @@ def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandon
 
 
 def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
-    """`jump` has put the earlier document in place; what was loose then is not handed out on the new branch."""
+    """`jump` has put the earlier document in place; of what was loose then, the new branch finds what was anchored."""
     ledger = fold.ledger
     ledger.rollback, ledger.rollbacks = None, ledger.rollbacks + 1
     ledger.open = {name: action for name, action in ledger.open.items() if not action.effect.is_free}
-    fold.document.loose.clear()
+    fold.document.loose = [kept for kept in fold.document.loose if kept.anchored]
     fold.document.changed = header.seq
 
 

@@ -2,7 +2,7 @@
 
     row               when                                              decision
     ----------------  ------------------------------------------------  -----------------------------------------
-    effects_open      an effect is open or its outcome is in doubt      Ask: settle it first
+    effects_open      an effect is open or its outcome is in doubt      Ask: settle it (Abandon when unattended)
     finished          the program returned                              Finish
     passing           a passing fault, not more than 3 in a row         Retry after 0.5 s, doubled each time
     passing_too_long  a passing fault for the 4th time in a row         Ask (Abandon when unattended)
@@ -22,8 +22,8 @@ import msgspec
 from perdure.limits import FAILURES_MAX, RETRIES_MAX, RETRY_BASE_S, RETRY_CEILING_S
 from perdure.model.decision import Abandon, Ask, Decision, Finish, Retry
 from perdure.model.document import Document
-from perdure.model.failure import FailureClass
-from perdure.model.ledger import Ledger
+from perdure.model.failure import Failure, FailureClass
+from perdure.model.ledger import Ledger, OpenAction
 
 PASSING: Final[frozenset[FailureClass]] = frozenset({"network", "capacity", "throttled", "timeout"})
 
@@ -46,7 +46,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 TABLE: Final = (
-    Row("effects_open", "an effect is open or its outcome is in doubt", "Ask: settle it first"),
+    Row("effects_open", "an effect is open or its outcome is in doubt", "Ask: settle it (Abandon when unattended)"),
     Row("finished", "the program returned", "Finish"),
     Row("passing", "a passing fault, not more than 3 in a row", "Retry after 0.5 s, doubled each time"),
     Row("passing_too_long", "a passing fault for the 4th time in a row", "Ask (Abandon when unattended)"),
@@ -64,10 +64,10 @@ def decide(
     """
     del document  # read by the rows of later work (checkpoints, strategies)
     failure = None if has_returned else ledger.last_failure
-    doubtful = next((a for a in ledger.open.values() if not a.effect.is_free), None)
-    if doubtful is not None and (failure is None or (doubtful.in_doubt and doubtful.effect.retry != "keyed")):
+    doubtful = next((a for a in ledger.open.values() if _is_in_the_way(a, failure)), None)
+    if doubtful is not None:
         question = f"did {doubtful.tool!r} (action {doubtful.action}) happen? settle it, then resume"
-        return Ask(question), "effects_open"
+        return _give_up(rules, question), "effects_open"
     if failure is None:
         return Finish(), "finished"
     if failure.failure_class in PASSING:
@@ -81,6 +81,17 @@ def decide(
     return _give_up(
         rules, f"{ledger.failures} failures, the last: {failure.error.type}: {failure.error.message}"
     ), "limit_reached"
+
+
+def _is_in_the_way(action: OpenAction, failure: Failure | None) -> bool:
+    """Whether a person must settle `action` first.
+
+    A program that has returned will not ask for it again. One that failed is called anew: then keyed effects are sent
+    under the same key and probes are asked, and only an effect of which nobody can know stops it.
+    """
+    if action.effect.is_free:
+        return False
+    return failure is None or (action.in_doubt and action.effect.retry == "never")
 
 
 def _give_up(rules: Rules, why: str) -> Decision:

@@ -20,7 +20,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     tool: str
     effect: Effect
-    digest: bytes  # of tool name and canonical arguments
+    digest: bytes  # of the canonical arguments
     key: str = ""  # the user's key, or the place in loop `loop`
     loop: str = ""
     takes_loose: bool = True  # False for poll tools and fresh=True
@@ -52,9 +52,9 @@ class Clash(msgspec.Struct, frozen=True):
 
 
 class Unanchored(msgspec.Struct, frozen=True):
-    """An effect's outcome would be lost by this call."""
+    """The outcome of an effect, settled or still in flight, would be lost by this call."""
 
-    kept: Kept
+    kept: Kept | OpenAction
 
 
 Finding = Fresh | Answered | Interrupted | Clash | Unanchored
@@ -65,12 +65,17 @@ def key_of(tool: str, key: str) -> str:
     return f"{tool}\n{key}"
 
 
+def failed_key_of(tool: str, call: Call | OpenAction) -> str:
+    """Return the name under which the effect key of a failed call is kept: only an equal call may send it again."""
+    return key_of(tool, f"{call.loop}\n{call.key}\n{call.digest.hex()}")
+
+
 def find(call: Call, document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> Finding:
     """Return how `call` is to be answered.
 
     `claimed` holds the ids of actions that this call of the program has made or been handed already.
     """
-    unanchored = next((k for k in document.loose if not k.free and k.action in claimed and not k.unapplied), None)
+    unanchored = find_unanchored(document, claimed) or _loose_in_flight(ledger, claimed)
     if unanchored is not None:
         return Unanchored(unanchored)
     names = call.names or (call.tool,)
@@ -85,12 +90,19 @@ def find(call: Call, document: Document, ledger: Ledger, claimed: AbstractSet[st
     return _interrupted(call, names, ledger, claimed)
 
 
+def find_unanchored(document: Document, claimed: AbstractSet[str]) -> Kept | None:
+    """Return the effect's outcome that only this call of the program knows: neither state nor checkpoint holds it."""
+    waiting = (kept for kept in document.loose if not (kept.free or kept.anchored or kept.unapplied))
+    return next((kept for kept in waiting if kept.action in claimed), None)
+
+
 def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> list[str]:
     """Return the actions with effects that the program has not asked for again, as "tool (action id)".
 
     An edit, a checkpoint or the end of the program may not pass them: they would be forgotten.
     """
-    loose = [f"{k.tool} ({k.action})" for k in document.loose if not k.free and k.action not in claimed]
+    waiting = [kept for kept in document.loose if not (kept.free or kept.anchored)]
+    loose = [f"{kept.tool} ({kept.action})" for kept in waiting if kept.action not in claimed]
     open_ = [f"{a.tool} ({a.action})" for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed]
     return loose + open_
 
@@ -106,6 +118,15 @@ def rule_for(action: OpenAction) -> Literal["run", "probe", "doubt"]:
             return "doubt"
 
 
+def _loose_in_flight(ledger: Ledger, claimed: AbstractSet[str]) -> OpenAction | None:
+    """Return the effect in flight whose outcome will be unanchored: a resumed program is refused at the same call."""
+    for action in ledger.open.values():
+        is_loose = not (action.effect.is_free or action.key or action.reduces or action.in_doubt)
+        if is_loose and action.action in claimed:
+            return action
+    return None
+
+
 def _keyed(call: Call, names: tuple[str, ...], document: Document) -> Kept | None:
     group = document.places.get(call.loop, {}) if call.loop else document.keyed
     for name in names:
@@ -117,17 +138,21 @@ def _keyed(call: Call, names: tuple[str, ...], document: Document) -> Kept | Non
 
 def _loose(call: Call, names: tuple[str, ...], document: Document, claimed: AbstractSet[str]) -> Kept | None:
     for kept in document.loose:
-        if kept.digest == call.digest and kept.tool in names and kept.action not in claimed:
+        is_due = kept.unapplied or kept.action not in claimed
+        if is_due and kept.digest == call.digest and kept.tool in names:
             return kept
     return None
 
 
 def _interrupted(call: Call, names: tuple[str, ...], ledger: Ledger, claimed: AbstractSet[str]) -> Finding:
     for action in ledger.open.values():
-        if action.action in claimed or action.tool not in names or action.loop != call.loop or action.key != call.key:
+        if action.action in claimed and not action.in_doubt:
+            continue  # in flight; but one in doubt is never sent anew as if it were another
+        if action.tool not in names or action.loop != call.loop or action.key != call.key:
             continue
         if action.digest == call.digest:
             return Interrupted(action)
         if call.key and not action.effect.is_free:
             return Clash(action.intent)
-    return Fresh(ledger.failed_keys.get(key_of(call.tool, call.key or call.digest.hex()), ""))
+    failed = (ledger.failed_keys.get(failed_key_of(name, call)) for name in names)
+    return Fresh(next((key for key in failed if key), ""))

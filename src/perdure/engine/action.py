@@ -10,9 +10,8 @@ in `engine/crashpoints.py`. Called by `engine/task.py` only.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -33,7 +32,7 @@ from perdure.model.failure import ErrorRecord
 from perdure.model.ids import plain_text
 from perdure.model.ledger import OpenAction
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
-from perdure.model.patch import Op, ops_to_value
+from perdure.model.patch import Op
 from perdure.tools import Tool
 from perdure.tools.recording import record_error
 from perdure.tools.results import dump, rebuild
@@ -94,8 +93,7 @@ async def perform(
     work = _prepare(session, tool, given, options, then)
     if not work.call.key:
         return await _answer(session, work)
-    async with _alone(session, resume.key_of(tool.name, f"{work.call.loop}\n{work.call.key}")):
-        return await _answer(session, work)
+    return await _answer_alone(session, work)
 
 
 async def settle_late(session: Session, work: Work, error: BaseException | None, value: object) -> None:
@@ -129,14 +127,14 @@ def _prepare(
     return Work(tool=tool, call=call, arguments=recorded, options=options, then=then, action=action)
 
 
-@contextlib.asynccontextmanager
-async def _alone(session: Session, key: str) -> AsyncGenerator[None]:
+async def _answer_alone(session: Session, work: Work) -> tuple[str, Outcome]:
     """The same key twice at once: the second waits for the first, and is then answered by its outcome."""
+    key = resume.key_of(work.tool.name, f"{work.call.loop}\n{work.call.key}")
     while (other := session.busy_keys.get(key)) is not None:
         await asyncio.shield(other)
     mine = session.busy_keys[key] = asyncio.get_running_loop().create_future()
     try:
-        yield
+        return await _answer(session, work)
     finally:
         del session.busy_keys[key]
         mine.set_result(None)
@@ -144,9 +142,9 @@ async def _alone(session: Session, key: str) -> AsyncGenerator[None]:
 
 async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
     fold = session.fold
-    match resume.find(work.call, fold.document, fold.ledger, session.claimed | session.running):
+    match resume.find(work.call, fold.document, fold.ledger, session.claimed):
         case Answered(kept):
-            session.claimed.add(kept.action)
+            session.claim(kept.action)
             return kept.action, await _hand_out(session, work, kept.settled, unapplied=kept.unapplied)
         case Interrupted(action):
             return action.action, await _go_on(session, work, action)
@@ -193,7 +191,7 @@ async def _go_on(session: Session, work: Work, earlier: OpenAction) -> Outcome:
     """An earlier run dispatched this call and never settled it: its `retry` says what to do."""
     work.action, work.effect_key, work.attempt = earlier.action, earlier.effect_key, earlier.attempt + 1
     work.intent = earlier.intent
-    session.claimed.add(work.action)
+    session.claim(work.action)
     crashpoints.reach("during_recovery")
     thread = session.late.get(work.action)
     if thread is not None:
@@ -236,7 +234,7 @@ async def _run(session: Session, work: Work) -> Outcome:
     """Intent, tool, outcome."""
     async with session.slots:
         session.running.add(work.action)
-        session.claimed.add(work.action)
+        session.claim(work.action)
         try:
             await _intend(session, work)
             return await _dispatch(session, work)
@@ -325,11 +323,12 @@ async def _fail(session: Session, work: Work, error: BaseException) -> Outcome:
 async def _succeed(session: Session, work: Work, value: object, *, invalid: bool = False, by: str = "") -> Outcome:
     writer = LeafWriter()
     try:
-        raw = leaves.encode(dump(value), writer)
+        raw, recorded = leaves.record(dump(value), writer)
     except UsageError as refused:
         return await _unstorable(session, work, refused)
-    decoded = leaves.decode(raw, writer.blobs)
-    typed = rebuild(decoded, _result_type_of(work.tool, work.options))
+    if work.then is not None:
+        writer.refer_to(recorded)  # now: the reducer may change what it is given
+    typed = rebuild(recorded, _result_type_of(work.tool, work.options))
     ending = Ending(outcome="succeeded", raw=raw, writer=writer, typed=typed, invalid=invalid, by=by)
     failure = await _write(session, work, ending)
     if failure is not None:
@@ -385,9 +384,7 @@ def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...
         operations = edit.finish()
         if not operations:
             return (), e.NOTHING
-        if ending.raw:
-            ending.writer.refer_to(leaves.decode(ending.raw, ending.writer.blobs))
-        return operations, msgspec.Raw(leaves.encode(ops_to_value(operations), ending.writer))
+        return operations, msgspec.Raw(leaves.encode_patch(operations, ending.writer))
     except BaseException:
         edit.undo()
         raise
@@ -395,7 +392,7 @@ def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...
 
 def _refuse_awaitable(returned: object) -> None:
     """Raise where `then=` turns out to be a coroutine function: its changes would come when nobody listens."""
-    if inspect.isawaitable(returned):
+    if returned is not None and inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()
         raise UsageError("then= must be a plain function, not a coroutine function")

@@ -25,7 +25,6 @@ from perdure.engine.task import Task
 from perdure.errors import (
     ActionError,
     ActionFailed,
-    CheckFailed,
     NeedsHuman,
     OutcomeUnknown,
     PerdureError,
@@ -36,6 +35,7 @@ from perdure.errors import (
     TaskCancelled,
     TaskFailed,
     TaskPaused,
+    TaskStopped,
 )
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX, PROGRAM_CALLS_MAX
 from perdure.model import entry as e
@@ -100,15 +100,12 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
 
     Raises ResumeDiverged or NeedsHuman instead where an effect is unclaimed, open or in doubt.
     """
-    decision, row = recovery.decide(
-        session.fold.document, session.fold.ledger, session.world.rules, 0, has_returned=True
-    )
-    if isinstance(decision, Ask):
-        session.refuse_left_behind("its end")
-        _put_decision(session, decision, row)
-        await _ask(session, decision.question, "in_doubt", _doubtful(session))
-        raise _needs_human(session)
     session.refuse_left_behind("its end")
+    document, ledger, world = session.fold.document, session.fold.ledger, session.world
+    decision, row = recovery.decide(document, ledger, world.rules, world.clock.now(), has_returned=True)
+    if not isinstance(decision, Finish):
+        _put_decision(session, decision, row)
+        await _obey(session, decision, row)
     writer = LeafWriter()
     raw = leaves.encode(dump(result), writer)
     session.put(e.TaskSucceeded(result=msgspec.Raw(raw)), blobs=writer.blobs)
@@ -119,10 +116,8 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
 
 async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any]) -> tuple[Any] | None:
     """One call of the program: its result in a tuple, or None when it shall be called anew."""
-    attempt = session.fold.ledger.attempt + 1
-    session.claimed = set(session.running)
-    session.put(e.ProgramCalled(attempt=attempt))
-    session.tell("program_called", attempt=attempt)
+    session.begin_call()
+    session.tell("program_called", attempt=session.fold.ledger.attempt)
     current_place.set(None)
     result: Any = None
     with Boundary() as caught:
@@ -146,6 +141,14 @@ async def _recover(session: Session, error: Exception) -> None:
     decision, row = recovery.decide(fold.document, fold.ledger, world.rules, world.clock.now())
     _put_decision(session, decision, row)
     session.tell("decision", decision=type(decision).__name__, row=row, error=str(error))
+    try:
+        await _obey(session, decision, row)
+    except TaskStopped as stopped:
+        raise stopped from error
+
+
+async def _obey(session: Session, decision: Decision, row: str) -> None:
+    """Do what was decided; returns when the program shall be called anew."""
     match decision:
         case Retry(at):
             await session.commit()
@@ -153,20 +156,18 @@ async def _recover(session: Session, error: Exception) -> None:
         case Ask(question):
             reason = "in_doubt" if row == "effects_open" else "limit"
             await _ask(session, question, reason, _doubtful(session) if reason == "in_doubt" else "")
-            raise _needs_human(session) from error
+            raise _needs_human(session)
         case Abandon(reason):
             session.put(e.TaskFailedEntry(reason=reason))
             await session.commit()
-            raise TaskFailed(session.task, f"task {fold.ledger.name!r} failed: {reason}", _show(session)) from error
+            raise TaskFailed(session.task, f"task {session.fold.ledger.name!r} failed: {reason}", _show(session))
         case Continue() | Finish():
-            raise error
+            await session.commit()
         case _:
             assert_never(decision)
 
 
 async def _observe(session: Session, error: Exception) -> None:
-    if isinstance(error, CheckFailed) and session.fold.ledger.last_failure is not None:
-        return  # the check itself has written it
     record = error.error if isinstance(error, ActionFailed) else record_error(error)
     failure_class = record.failure_class
     passing = failure_class in recovery.PASSING and not isinstance(error, OutcomeUnknown)

@@ -220,7 +220,7 @@ class Runtime:
             session.put(e.TaskResumed())
         else:
             session = await self._start(started, first)
-        session.put(e.ProgramCalled(attempt=session.fold.ledger.attempt + 1))
+        session.begin_call()
         async with self._held(session):
             yield Task(session)
             await finish(session, None)

@@ -6,6 +6,7 @@ that was put is never taken back; if the store refuses it, the sequencer is dead
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Final
 
@@ -38,6 +39,7 @@ class Sequencer:
         self._frames: list[bytes] = []
         self._blobs: dict[bytes, bytes] = {}
         self._summary_due = False
+        self._last: Awaitable[None] = _DONE  # the answer to the newest append; stores let it be awaited again
         self._before = (fold.seq, fold.digest)
 
     def put(
@@ -71,7 +73,7 @@ class Sequencer:
         if self.dead is not None:
             raise self.dead
         if not self._frames:
-            return _DONE
+            return self._acknowledged(self._last)  # they may be on their way in somebody else's append
         fold, (expected_seq, prev_digest) = self.fold, self._before
         append = Append(
             expected_seq=expected_seq,
@@ -86,7 +88,8 @@ class Sequencer:
         )
         self._frames, self._blobs, self._summary_due, self.pending_since = [], {}, False, None
         self._before = (fold.seq, fold.digest)
-        return self._acknowledged(self._store.append(fold.task, append))
+        self._last = self._store.append(fold.task, append)
+        return self._acknowledged(self._last)
 
     def summary(self) -> TaskSummary:
         """Return what `list` shall show of the task as it stands."""
@@ -120,7 +123,7 @@ class Sequencer:
 
     async def _acknowledged(self, answer: Awaitable[None]) -> None:
         try:
-            await answer
+            await (asyncio.shield(answer) if isinstance(answer, asyncio.Future) else answer)
         except StoreError as error:
             self.dead = error
             raise

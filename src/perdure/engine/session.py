@@ -30,6 +30,8 @@ log: Final = logging.getLogger("perdure")
 current_tool: Final[ContextVar[str]] = ContextVar("perdure_current_tool", default="")
 editing: Final[ContextVar[str]] = ContextVar("perdure_editing", default="")  # id of the task whose edit body runs
 
+_CLAIMS_MIN: Final = 256  # so many claims are kept before the first look at which still matter
+
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
     """What a runtime gives each of its sessions."""
@@ -52,8 +54,10 @@ class Session:
         self.fold = sequencer.fold
         self.task = sequencer.fold.task
         self.epoch = sequencer.fold.epoch
-        self.claimed: set[str] = set()  # actions that this call of the program has made or been handed
-        self.running: set[str] = set()  # actions in flight in this process
+        self.claimed: set[str] = set()  # actions that this call of the program has made or been handed; see `claim`
+        self._claims_max = _CLAIMS_MIN
+        self._called_at = 0  # seq of the entry that says so
+        self.running: set[str] = set()  # actions in flight in this process, all of them claimed
         self.busy_keys: dict[str, asyncio.Future[None]] = {}
         self.late: dict[str, Future[Any]] = {}  # threads that outlived their time-out
         self.slots = asyncio.Semaphore(PARALLEL_ACTIONS_MAX)
@@ -64,6 +68,21 @@ class Session:
         self.drawn: list[object] = []
         self.is_closed = False
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
+
+    # --- calls of the program ---------------------------------------------------------------------------------------
+    def begin_call(self) -> None:
+        """Note that the program is called: what stands on record from here on is its doing."""
+        self.claimed = set(self.running)
+        self.put(e.ProgramCalled(attempt=self.fold.ledger.attempt + 1))
+        self._called_at = self.fold.seq
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether this call of the program has neither changed the document nor had an effect yet.
+
+        Until then it only goes the way that is on record.
+        """
+        return max(self.fold.document.changed, self.fold.last_effect) <= self._called_at
 
     # --- gates ------------------------------------------------------------------------------------------------------
     def gate(self, what: str, branch: int) -> None:
@@ -83,7 +102,7 @@ class Session:
 
     def refuse_left_behind(self, what: str) -> None:
         """Raise ResumeDiverged where `what` would pass effects that the program has not asked for again."""
-        left = resume.left_behind(self.fold.document, self.fold.ledger, self.claimed | self.running)
+        left = resume.left_behind(self.fold.document, self.fold.ledger, self.claimed)
         if left:
             question = (
                 f"the program came to {what} without making {len(left)} call(s) whose effects are on record: "
@@ -91,6 +110,17 @@ class Session:
             )
             action = left[0].rpartition("(")[2].rstrip(")")
             raise ResumeDiverged(self.task, question, f"perdure settle {self.task} {action} --keep")
+
+    def claim(self, action: str) -> None:
+        """Note that this call of the program has made `action`, or been handed it.
+
+        It matters only while the action is open or loose, so the others are forgotten whenever many have come together.
+        """
+        self.claimed.add(action)
+        if len(self.claimed) > self._claims_max:
+            ledger, document = self.fold.ledger, self.fold.document
+            self.claimed &= self.running | ledger.open.keys() | {kept.action for kept in document.loose}
+            self._claims_max = max(_CLAIMS_MIN, 2 * len(self.claimed))
 
     # --- writing ----------------------------------------------------------------------------------------------------
     def put(

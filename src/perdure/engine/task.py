@@ -14,6 +14,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.core.resume import find_unanchored
 from perdure.core.tracking import MapView
 from perdure.engine import action, crashpoints
 from perdure.engine.action import Options
@@ -33,8 +34,8 @@ from perdure.errors import (
 )
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
+from perdure.model.document import Document
 from perdure.model.effect import Effect
-from perdure.model.failure import ErrorRecord, Failure
 from perdure.model.ids import check_key, check_name, cut_text
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
@@ -53,6 +54,7 @@ class Task:
         self._session = session
         self._branch = session.fold.branch
         self._begun: set[str] = set()  # names of the loops begun in this call of the program
+        self._plain = Using(session, self._branch, Options())  # what `act` without settings uses
 
     # --- what it is -------------------------------------------------------------------------------------------------
     @property
@@ -112,13 +114,13 @@ class Task:
         `then(state, result)` changes the state in the same append as the outcome. Raises ActionFailed (ActionTimedOut),
         OutcomeUnknown, ReducerFailed; UsageError before anything was done.
         """
-        return await self.using().act(tool, *args, **kwargs)
+        return await self._plain.act(tool, *args, **kwargs)
 
     async def act_outcome(
         self, tool: Tool[..., R], /, *args: Any, then: Reducer[R] | None = None, **kwargs: Any
     ) -> Outcome:
         """As `act`, but return Succeeded, Failed or InDoubt as a value."""
-        return await self.using().act_outcome(tool, *args, then=then, **kwargs)
+        return await self._plain.act_outcome(tool, *args, then=then, **kwargs)
 
     def using(
         self,
@@ -197,15 +199,15 @@ class Task:
     async def checkpoint(self, name: str) -> None:
         """Mark this moment by `name`: a rollback can come back to it.
 
-        Marking it again with nothing changed writes nothing. Raises ActionsInFlight while actions run.
+        Marking it again with nothing changed writes nothing, nor does a resumed program that comes by it again. An
+        effect without a key before it is held by it. Raises ActionsInFlight while actions run.
         """
         session = self._session
         session.gate(f"checkpoint {name!r}", self._branch)
         check_name(name, "checkpoint name")
         if session.running:
             raise ActionsInFlight(f"checkpoint {name!r}", tuple(session.running))
-        document = session.fold.document
-        if any(mark.name == name and mark.changed == document.changed for mark in document.checkpoints):
+        if _is_passed(session, name):
             return
         session.refuse_left_behind(f"checkpoint {name!r}")
         seq = session.put(e.CheckpointMarked(name=name))
@@ -219,7 +221,10 @@ class Task:
         raise await roll_back(self._session, name, reason=reason)
 
     async def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - it is the point of the call
-        """Judge something: True is recorded as progress; False is a counted failure and raises CheckFailed.
+        """Judge something: True is recorded as progress, False raises CheckFailed.
+
+        A CheckFailed that leaves the program is a counted failure; the program is then called anew, and what free
+        tools gave it since the last change of its state is asked for again.
 
         A function is called without arguments; an exception in it means failed.
         """
@@ -228,9 +233,7 @@ class Task:
         check_name(name, "check name")
         passed, why = _judge(verdict)
         if not passed:
-            record = ErrorRecord(type="CheckFailed", message=f"{name}: {why}" if why else name, failure_class="output")
-            session.put(e.CheckJudged(name=name, passed=False, reason=why))
-            session.put(e.FailureObserved(failure=Failure(failure_class="output", error=record), counted=True))
+            session.put(e.CheckJudged(name=name, passed=False, reason=cut_text(why, ERROR_MESSAGE_BYTES_MAX)))
             await session.commit()
             raise CheckFailed(name, why)
         if name not in session.fold.document.checks:
@@ -342,6 +345,24 @@ class Using:
         if place is not None and not options.key and place.belongs_to(self._session, self._branch):
             options = msgspec.structs.replace(options, key=place.next_key(declared.name), loop=place.loop)
         return await action.perform(self._session, declared, declared.bind(args, kwargs), options, then)
+
+
+def _is_passed(session: Session, name: str) -> bool:
+    """Whether the mark stands already: the program comes by it again, or there is nothing new to hold."""
+    document = session.fold.document
+    if session.is_replaying:
+        return any(mark.name == name for mark in document.checkpoints)
+    return _is_marked(document, name) and find_unanchored(document, session.claimed) is None
+
+
+def _is_marked(document: Document, name: str) -> bool:
+    """Whether `name` was marked since the document last changed."""
+    for mark in reversed(document.checkpoints):
+        if mark.changed != document.changed:
+            return False
+        if mark.name == name:
+            return True
+    return False
 
 
 def _judge(verdict: object) -> tuple[bool, str]:

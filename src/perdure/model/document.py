@@ -12,12 +12,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     action: str
     tool: str
-    digest: bytes  # of tool and arguments
+    digest: bytes  # of the arguments
     intent: int  # seq of the intent
     settled: int  # seq of the outcome
     key: str = ""  # empty: loose
     free: bool = True
     unapplied: bool = False  # its `then=` is still to be run
+    anchored: bool = False  # loose, and a checkpoint has passed it: found again by an equal call, never demanded
 
 
 class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -31,6 +32,6 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     positions: dict[str, Position] = {}
     keyed: dict[str, Kept] = {}  # by tool and key (`core.resume.key_of`)
     places: dict[str, dict[str, Kept]] = {}  # by loop: outcomes of the body that is open, by tool and place
-    loose: list[Kept] = []  # in journal order; at most one of them is not free
+    loose: list[Kept] = []  # in journal order; at most one of them is an effect that nothing has anchored
     checkpoints: list[Checkpoint] = []
     checks: dict[str, int] = {}  # passed on this branch: name -> seq

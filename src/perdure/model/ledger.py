@@ -61,7 +61,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     settled_under_lease: bool = False
 
     open: dict[str, OpenAction] = {}  # by action id, in journal order
-    failed_keys: dict[str, str] = {}  # tool and key (or digest) of a failed keyed call -> the effect key to use again
+    failed_keys: dict[str, str] = {}  # by `core.resume.failed_key_of`: the effect key that an equal call uses again
     actions: int = 0  # settled
     failed_actions: int = 0
     failures: int = 0  # counted, leaky: verified progress takes one away
