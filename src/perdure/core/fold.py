@@ -90,11 +90,8 @@ def _task_started(fold: Fold, header: Header, payload: e.TaskStarted, _patched: 
 def _lease_claimed(fold: Fold, _header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
     ledger.holder = payload.holder
-    crashed_again = payload.after_crash and not payload.by_hand
-    if not crashed_again:
-        ledger.starts_in_row = 0
-    else:
-        ledger.starts_in_row = 1 if ledger.settled_under_lease else ledger.starts_in_row + 1
+    is_start_in_row = payload.after_crash and not payload.by_hand and not ledger.settled_under_lease
+    ledger.starts_in_row = ledger.starts_in_row + 1 if is_start_in_row else 0
     ledger.settled_under_lease = False
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.limits import FAILURES_MAX, RETRIES_MAX, RETRY_BASE_S, RETRY_CEILING_S
+from perdure.limits import RETRIES_MAX, RETRY_BASE_S, RETRY_CEILING_S
 from perdure.model.decision import Abandon, Ask, Decision, Finish, Retry
 from perdure.model.document import Document
 from perdure.model.failure import Failure, FailureClass
@@ -31,7 +31,6 @@ PASSING: Final[frozenset[FailureClass]] = frozenset({"network", "capacity", "thr
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of recovery."""
 
-    failures_max: int = FAILURES_MAX
     retries_max: int = RETRIES_MAX
     retry_base_s: float = RETRY_BASE_S
     unattended: bool = False  # nobody can be asked: fail with the same package instead
@@ -76,7 +75,7 @@ def decide(
         return _give_up(
             rules, f"{failure.error.type} {ledger.retries} times in a row: {failure.error.message}"
         ), "passing_too_long"
-    if ledger.failures < rules.failures_max:
+    if ledger.failures < ledger.failures_max:
         return Retry(now), "same_again"
     return _give_up(
         rules, f"{ledger.failures} failures, the last: {failure.error.type}: {failure.error.message}"

@@ -64,8 +64,8 @@ class Edit:
         return tuple(Op(kind=kind, path=path, value=clone(value)) for kind, path, value in self._ops)
 
     def undo(self) -> None:
-        """Close the edit and take back all that it did, the order of keys included."""
-        self._close()
+        """Close the edit and take back all that it did, the order of keys included; also right after `finish`."""
+        self.is_open = False
         while self._undo:
             self._undo.pop()()
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from types import NoneType
 from typing import Any, Final, Literal
 
 import msgspec
@@ -38,6 +40,7 @@ from perdure.tools.recording import record_error
 from perdure.tools.results import dump, rebuild
 
 Reducer = Callable[[Any, Any], object]
+_UNCHANGEABLE: Final = (str, bytes, int, float, NoneType)
 _UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})  # an effect in flight is in doubt, not failed
 
 
@@ -69,6 +72,11 @@ class Work(msgspec.Struct, kw_only=True):
     began: float = 0.0  # monotonic
 
     @property
+    def given(self) -> Mapping[str, object]:
+        """What the tool gets, by parameter name."""
+        return self.arguments.plain
+
+    @property
     def timeout_s(self) -> float:
         """How long the tool may take."""
         return self.tool.timeout_s if self.options.timeout_s is None else self.options.timeout_s
@@ -96,14 +104,20 @@ async def perform(
     return await _answer_alone(session, work)
 
 
-async def settle_late(session: Session, work: Work, error: BaseException | None, value: object) -> None:
-    """Settle an action whose thread ended after its time-out, if nobody has settled it in the meantime."""
+async def settle_late(session: Session, work: Work, error: BaseException | None, value: object) -> Outcome | None:
+    """Settle an action whose thread outlived its call; None where it stays as it is.
+
+    That is where somebody has settled it in the meantime, and where its error leaves it in doubt.
+    """
     if work.action not in session.fold.ledger.open or session.sequencer.dead is not None or session.is_closed:
-        return
+        return None
     if error is None:
-        await _succeed(session, work, value, by="late")
-    else:
-        await _write(session, work, Ending(outcome="failed", error=record_error(error), by="late"))
+        return await _succeed(session, work, value, by="late")
+    record = record_error(error)
+    if record.failure_class in _UNCERTAIN and not work.call.effect.is_free:
+        return None
+    await _write(session, work, Ending(outcome="failed", error=record, by="late"))
+    return Failed(record)
 
 
 def _prepare(
@@ -113,7 +127,7 @@ def _prepare(
     effect = options.effect or tool.effect
     fold = session.fold
     _result_type_of(tool, options)  # refuse a result that could not be rebuilt before anything is done
-    recorded = arguments.record(name, dict(given), fold.touched, fold.seq, keyed=bool(options.key))
+    recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=bool(options.key))
     call = Call(
         tool=name,
         effect=effect,
@@ -169,21 +183,25 @@ async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) 
     session.tell("action_found", action=settled.action, tool=work.call.tool, seq=seq)
     if settled.error is not None:
         return Failed(settled.error)
-    value = rebuild(await result_of(store, session.task, seq, settled), _result_type_of(work.tool, work.options))
+    result = await result_of(store, session.task, seq, settled)
     if unapplied and work.then is not None:
-        await session.edit_closed.wait()
-        await _apply_late(session, work, settled.action, value)
-    return Succeeded(value, valid=not settled.invalid)
+        while not session.edit_closed.is_set():
+            await session.edit_closed.wait()
+        await _apply_late(session, work, settled.action, _rebuilt(work, result, settled.by))
+        result = await result_of(store, session.task, seq, settled)  # the reducer may have changed what it was given
+    return Succeeded(_rebuilt(work, result, settled.by), valid=not settled.invalid)
 
 
 async def _apply_late(session: Session, work: Work, action: str, value: object) -> None:
     """Run the reducer of an outcome that stood without its patch."""
     ending = Ending(outcome="succeeded", typed=value)
+    operations: tuple[Op, ...] = ()
+    patch = e.NOTHING
     with Boundary() as caught:
         operations, patch = _reduce(session, work, ending)
-        session.put(e.StateEdited(patch=patch, action=action), operations=operations, blobs=ending.writer.blobs)
     if caught.error is not None:
         raise ReducerFailed(action, work.call.tool, caught.error) from caught.error
+    session.put(e.StateEdited(patch=patch, action=action), operations=operations, blobs=ending.writer.blobs)
     await session.commit()
 
 
@@ -193,10 +211,13 @@ async def _go_on(session: Session, work: Work, earlier: OpenAction) -> Outcome:
     work.intent = earlier.intent
     session.claim(work.action)
     crashpoints.reach("during_recovery")
-    thread = session.late.get(work.action)
-    if thread is not None:
-        await asyncio.wait([asyncio.wrap_future(thread)])
-        if work.action not in session.fold.ledger.open:  # its late result has settled it
+    late = session.late.get(work.action)
+    if late is not None:
+        outcome = await asyncio.shield(late)
+        if outcome is not None:
+            return outcome
+        if work.action not in session.fold.ledger.open:  # somebody has settled it
+            session.claimed.discard(work.action)
             return (await _answer(session, work))[1]
     match resume.rule_for(earlier):
         case "run":
@@ -281,17 +302,21 @@ async def _dispatch(session: Session, work: Work) -> Outcome:
     value: object = None
     with Boundary() as caught:
         try:
-            value = await dispatch.call(session, work.tool, work.arguments.plain, work.effect_key, work.timeout_s)
+            value = await dispatch.call(session, work, lambda thread: _outlived(session, work, thread))
         except asyncio.CancelledError as error:
             await _fail(session, work, error)
             raise
     if caught.error is None:
         crashpoints.reach("after_effect")
         return await _judge(session, work, value)
-    if isinstance(caught.error, dispatch.OutOfTimeError) and caught.error.thread is not None:
-        session.late[work.action] = caught.error.thread
-        dispatch.when_done(caught.error.thread, lambda error, late: settle_late(session, work, error, late))
     return await _fail(session, work, caught.error)
+
+
+def _outlived(session: Session, work: Work, thread: Future[Any]) -> None:
+    """The call is over and its thread is not: what it comes to settles the action, if that is still open then."""
+    session.late[work.action] = dispatch.when_done(
+        thread, lambda error, value: settle_late(session, work, error, value)
+    )
 
 
 async def _judge(session: Session, work: Work, value: object) -> Outcome:
@@ -321,23 +346,34 @@ async def _fail(session: Session, work: Work, error: BaseException) -> Outcome:
 
 
 async def _succeed(session: Session, work: Work, value: object, *, invalid: bool = False, by: str = "") -> Outcome:
-    writer = LeafWriter()
-    try:
+    writer, raw = LeafWriter(), b""
+    recorded: object = None
+    typed: object = None
+    with Boundary() as caught:
         raw, recorded = leaves.record(dump(value), writer)
-    except UsageError as refused:
-        return await _unstorable(session, work, refused)
+        typed = _rebuilt(work, recorded, by)
+    if caught.error is not None:
+        return await _unstorable(session, work, caught.error)
     if work.then is not None:
         writer.refer_to(recorded)  # now: the reducer may change what it is given
-    typed = rebuild(recorded, _result_type_of(work.tool, work.options))
     ending = Ending(outcome="succeeded", raw=raw, writer=writer, typed=typed, invalid=invalid, by=by)
     failure = await _write(session, work, ending)
     if failure is not None:
         raise failure
+    if work.then is not None and not isinstance(typed, _UNCHANGEABLE):
+        typed = _rebuilt(work, leaves.decode(raw, writer.blobs), by)
     return Succeeded(typed, valid=not invalid)
 
 
-async def _unstorable(session: Session, work: Work, refused: UsageError) -> Outcome:
-    """A result that cannot be stored: never a reason to run an effect again."""
+def _rebuilt(work: Work, recorded: object, by: str) -> object:
+    """Return a recorded result as its type. A probe or a person may only have said that it happened: that is None."""
+    if recorded is None and by not in {"", "late"}:
+        return None
+    return rebuild(recorded, _result_type_of(work.tool, work.options))
+
+
+async def _unstorable(session: Session, work: Work, refused: Exception) -> Outcome:
+    """A result that cannot be stored, or is not what the tool promises: never a reason to run an effect again."""
     record = msgspec.structs.replace(record_error(refused), failure_class="output")
     outcome: Literal["failed", "succeeded"] = "failed" if work.call.effect.is_free else "succeeded"
     await _write(session, work, Ending(outcome=outcome, error=record, invalid=True))
@@ -351,12 +387,11 @@ async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed 
     second) it is unapplied: the next matching act runs only the reducer.
     """
     reduces = work.then is not None and ending.outcome == "succeeded" and ending.error is None
-    if reduces and not session.edit_closed.is_set():
-        await asyncio.wait([asyncio.ensure_future(session.edit_closed.wait())], timeout=EDIT_WAIT_S)
+    cancelled = await _wait_for_edit(session) if reduces and not session.edit_closed.is_set() else None
     operations: tuple[Op, ...] = ()
     patch, unapplied, failure = e.NOTHING, "", None
     if reduces and not session.edit_closed.is_set():
-        unapplied = f"an edit was open for over {EDIT_WAIT_S:g} s"
+        unapplied = "an edit was open for too long"
     elif reduces:
         with Boundary() as caught:
             operations, patch = _reduce(session, work, ending)
@@ -370,7 +405,22 @@ async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed 
     await session.commit()
     crashpoints.reach("after_outcome")
     session.tell("action_settled", action=work.action, tool=work.call.tool, seq=seq, outcome=ending.outcome)
+    if cancelled is not None:
+        raise cancelled
     return failure
+
+
+async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
+    """Wait until no edit is open, not for ever; return a cancellation, since the outcome is written all the same."""
+    try:
+        async with asyncio.timeout(EDIT_WAIT_S):
+            while not session.edit_closed.is_set():
+                await session.edit_closed.wait()
+    except TimeoutError:
+        return None
+    except asyncio.CancelledError as cancelled:
+        return cancelled
+    return None
 
 
 def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...], e.Raw]:

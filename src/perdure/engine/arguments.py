@@ -35,15 +35,15 @@ class Recorded(msgspec.Struct, frozen=True):
     blobs: dict[bytes, bytes]
 
 
-def record(tool: str, arguments: dict[str, object], touched: Touched, seq: int, *, keyed: bool) -> Recorded:
-    """Return `arguments` (by parameter name) as recorded for a call of `tool`.
+def record(arguments: dict[str, object], touched: Touched, seq: int, *, keyed: bool) -> Recorded:
+    """Return `arguments` (by parameter name) as recorded for a call.
 
     `seq` is the journal's head: a view is the state as of it. In the digest a view counts by path and the seq of the
     last patch at or under it; for a `keyed` call by its path alone, since a resumed program makes the same call when
     its state has grown. Raises Unstorable naming the argument.
     """
     if _LEAVES.issuperset(map(type, arguments.values())):
-        return _record_leaves(tool, arguments)
+        return _record_leaves(arguments)
     shaping = _Shaping(seq)
     shaped = {
         name: shaping.list_of(cast("list[object]", value)) if type(value) is list else value
@@ -51,13 +51,13 @@ def record(tool: str, arguments: dict[str, object], touched: Touched, seq: int, 
     }
     raw = leaves.encode(shaped, shaping.writer, special=shaping)
     if not shaping.has_views:
-        return Recorded(raw, _digest(tool, arguments), arguments, shaping.writer.blobs)
+        return Recorded(raw, _digest(arguments), arguments, shaping.writer.blobs)
     marked = {name: _marked(value, touched, keyed=keyed) for name, value in arguments.items()}
     plain = {name: _plain(value) for name, value in arguments.items()}
-    return Recorded(raw, _digest(tool, marked), plain, shaping.writer.blobs)
+    return Recorded(raw, _digest(marked), plain, shaping.writer.blobs)
 
 
-def _record_leaves(tool: str, arguments: dict[str, object]) -> Recorded:
+def _record_leaves(arguments: dict[str, object]) -> Recorded:
     """Record arguments without containers: where they are small and in order, their canonical bytes serve twice."""
     writer = LeafWriter()
     canonical = values.canonical(arguments)
@@ -65,7 +65,7 @@ def _record_leaves(tool: str, arguments: dict[str, object]) -> Recorded:
         len(canonical) <= BLOB_FROM_BYTES and list(arguments) == sorted(arguments) and redact(arguments) is arguments
     )
     raw = canonical if is_as_recorded else leaves.encode(arguments, writer)
-    return Recorded(raw, _digest_of(tool, canonical), arguments, writer.blobs)
+    return Recorded(raw, _digest_of(canonical), arguments, writer.blobs)
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -118,12 +118,12 @@ class _Shaping:
         return NotImplemented
 
 
-def _digest(tool: str, arguments: dict[str, object]) -> bytes:
-    return _digest_of(tool, values.canonical(arguments))
+def _digest(arguments: dict[str, object]) -> bytes:
+    return _digest_of(values.canonical(arguments))
 
 
-def _digest_of(tool: str, canonical: bytes) -> bytes:
-    return hashlib.sha256(tool.encode() + b"\n" + canonical).digest()
+def _digest_of(canonical: bytes) -> bytes:
+    return hashlib.sha256(canonical).digest()
 
 
 def _marked(value: object, touched: Touched, *, keyed: bool) -> Any:  # noqa: ANN401 - any value of the domain

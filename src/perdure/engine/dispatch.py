@@ -7,31 +7,45 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Protocol
 
 from perdure.engine.boundary import Boundary
 from perdure.engine.session import Session, current_tool
 from perdure.errors import UsageError
 from perdure.limits import PROBE_ATTEMPTS_MAX, RETRY_BASE_S
+from perdure.model.outcome import Outcome
 from perdure.tools import Tool
 
 
 class OutOfTimeError(TimeoutError):
-    """The tool's time ran out; `thread` is what still runs of it, None for a coroutine."""
+    """The tool's time ran out."""
 
     failure_class = "timeout"
 
-    def __init__(self, timeout_s: float, thread: Future[Any] | None) -> None:
-        self.thread = thread
+    def __init__(self, timeout_s: float) -> None:
         super().__init__(f"no result within {timeout_s:g} s")
 
 
-async def call(
-    session: Session, tool: Tool[..., Any], given: Mapping[str, object], effect_key: str, timeout_s: float
-) -> Any:  # noqa: ANN401 - whatever the tool returns
-    """Return what the tool returns; raise what it raises, or OutOfTimeError."""
+class Job(Protocol):
+    """What is called: `action.Work`."""
+
+    tool: Tool[..., Any]
+    effect_key: str
+
+    @property
+    def given(self) -> Mapping[str, object]: ...  # noqa: D102 - the arguments by name
+    @property
+    def timeout_s(self) -> float: ...  # noqa: D102
+
+
+async def call(session: Session, job: Job, outlived: Callable[[Future[Any]], None]) -> Any:  # noqa: ANN401 - whatever the tool returns
+    """Return what the tool returns; raise what it raises, or OutOfTimeError.
+
+    A thread cannot be stopped: where one still runs when the call is over, `outlived` is told of it.
+    """
+    tool, given, effect_key = job.tool, job.given, job.effect_key
     token = current_tool.set(tool.name)
-    deadline = session.world.ticker.arm(timeout_s)
+    deadline = session.world.ticker.arm(job.timeout_s)
     thread: Future[Any] | None = None
     try:
         if tool.quick:
@@ -41,8 +55,10 @@ async def call(
         thread = session.world.threads.submit(contextvars.copy_context().run, tool.call, given, effect_key)
         return await asyncio.shield(asyncio.wrap_future(thread))
     except asyncio.CancelledError:
+        if thread is not None:
+            outlived(thread)
         if deadline.caught():
-            raise OutOfTimeError(timeout_s, thread) from None
+            raise OutOfTimeError(job.timeout_s) from None
         raise
     finally:
         session.world.ticker.disarm(deadline)
@@ -69,16 +85,19 @@ async def probe(session: Session, tool: Tool[..., Any], given: Mapping[str, obje
 
 
 def when_done(
-    thread: Future[Any], settle: Callable[[BaseException | None, object], Awaitable[None]]
-) -> asyncio.Future[Any]:
-    """Call `settle(error, value)` on this loop when `thread` has ended."""
+    thread: Future[Any], settle: Callable[[BaseException | None, object], Awaitable[Outcome | None]]
+) -> asyncio.Future[Outcome | None]:
+    """Call `settle(error, value)` on this loop when `thread` has ended; the future has what it returns."""
 
-    async def wait() -> None:
+    async def wait() -> Outcome | None:
         future = asyncio.wrap_future(thread)
         await asyncio.wait([future])
-        if not future.cancelled():
-            error = future.exception()
-            await settle(error, None if error else future.result())
+        if future.cancelled():
+            return None
+        error = future.exception()
+        with Boundary():  # nobody waits for sure: what is refused here stands in the journal or kills the handle
+            return await settle(error, None if error else future.result())
+        return None
 
     return asyncio.ensure_future(wait())
 

@@ -9,7 +9,8 @@ program ─ returned ──────────┐
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from typing import Any, Protocol, assert_never, cast
 
 import msgspec
@@ -69,30 +70,47 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
     """Call `program` until it has a result and return it, or raise a TaskStopped that says why there is none."""
     for _ in range(PROGRAM_CALLS_MAX):
         try:
-            result = await _call(session, program, arguments)
+            async with obeyed(session):
+                result = await _call(session, program, arguments)
         except RolledBack:
             continue
-        except StopRequested as stop:
-            raise await _obey_stop(session, stop) from None
-        except asyncio.CancelledError:
-            if session.stop is None:
-                await _pause(session, "signal", "cancelled")
-                raise
-            if session.runner is not None:
-                session.runner.uncancel()  # it was the request's own cancellation
-            raise await _obey_stop(session, session.stop) from None
-        except ResumeDiverged as diverged:
-            action = diverged.next_command.split()[3] if "settle" in diverged.next_command else ""
-            await _ask(session, diverged.question, "diverged", action)
-            raise
-        except StoreFull as full:
-            session.sequencer.dead = session.sequencer.dead or full
-            command = f"perdure resume {session.fold.ledger.name}"
-            raise TaskPaused(session.task, f"the store is full: {full}", command) from full
         if result is not None:
             return result[0]
     await _ask(session, f"the program was called {PROGRAM_CALLS_MAX} times without an end", "limit")
     raise _needs_human(session)
+
+
+@contextlib.asynccontextmanager
+async def obeyed(session: Session) -> AsyncGenerator[None]:
+    """Around one call of a program, or an inline block: what ends it in order is written, and raised as what it is."""
+    try:
+        yield
+    except StopRequested as stop:
+        raise await _obey_stop(session, stop) from None
+    except asyncio.CancelledError:
+        if session.stop is None:
+            await _pause(session, "signal", "cancelled")
+            raise
+        if session.runner is not None:
+            session.runner.uncancel()  # it was the request's own cancellation
+        raise await _obey_stop(session, session.stop) from None
+    except ResumeDiverged as diverged:
+        action = diverged.next_command.split()[3] if "settle" in diverged.next_command else ""
+        await _ask(session, diverged.question, "diverged", action)
+        raise
+    except StoreFull as full:
+        session.sequencer.dead = session.sequencer.dead or full
+        command = f"perdure resume {session.fold.ledger.name}"
+        raise TaskPaused(session.task, f"the store is full: {full}", command) from full
+
+
+@contextlib.contextmanager
+def ungrouped() -> Generator[None]:
+    """Let our own unwinding out of the exception group into which a task group has put it."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raise _unwound_in(group) or group from None
 
 
 async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the result as recorded
@@ -121,14 +139,15 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
     current_place.set(None)
     result: Any = None
     with Boundary() as caught:
-        try:
+        with ungrouped():
             result = await program.fn(Task(session), **arguments)
-        except BaseExceptionGroup as group:
-            raise _unwound_in(group) or group from None
         return (await finish(session, result),)
     error = caught.error
-    if error is None or _is_ours(error):
-        raise error or RuntimeError("a boundary without an error")
+    if error is None:
+        raise RuntimeError("a boundary without an error")
+    ours = _ours_in(error)
+    if ours is not None:
+        raise ours
     await _recover(session, error)
     return None
 
@@ -243,9 +262,12 @@ def _put_decision(session: Session, decision: Decision, row: str) -> None:
     session.put(e.DecisionTaken(decision=msgspec.Raw(msgspec.json.encode(decision)), row=row))
 
 
-def _is_ours(error: Exception) -> bool:
-    """Whether it is no failure of the program's work: wrong use, a broken store, an ending. It goes to the caller."""
-    return isinstance(error, PerdureError) and not isinstance(error, ActionError)
+def _ours_in(error: BaseException) -> BaseException | None:
+    """Return what is no failure of the program's work: wrong use, a broken store, an ending. It goes to the caller."""
+    if isinstance(error, BaseExceptionGroup):
+        members = cast("tuple[BaseException, ...]", error.exceptions)
+        return next((found for member in members if (found := _ours_in(member)) is not None), None)
+    return error if isinstance(error, PerdureError) and not isinstance(error, ActionError) else None
 
 
 def _unwound_in(error: BaseException) -> BaseException | None:

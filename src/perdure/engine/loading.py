@@ -26,6 +26,11 @@ async def load_fold(store: Store, task: str, at: int | None = None) -> Fold:
     Starts from the newest snapshot at or before `at` that fits its chain, else from entry 1: what is wrong with a
     snapshot never matters. Raises Damaged, UnknownKind, TaskUnknown.
     """
+    return await _load(store, task, at, {})
+
+
+async def _load(store: Store, task: str, at: int | None, earlier: dict[int, bytes]) -> Fold:
+    """As `load_fold`. `earlier` keeps the folds that rollbacks went back to: without it k of them would cost 2^k."""
     for head in await store.snapshots(task):
         if at is not None and head.seq > at:
             continue
@@ -33,13 +38,13 @@ async def load_fold(store: Store, task: str, at: int | None = None) -> Fold:
         if fold is None:
             continue
         try:
-            await _fold_on(store, fold, at)
+            await _fold_on(store, fold, at, earlier)
         except Damaged:
             continue  # if it is the journal that is damaged, folding from entry 1 says so
         if at is not None or (head.seq, head.digest) in fold.confirmed:
             return fold
     fold = Fold(task)
-    await _fold_on(store, fold, at)
+    await _fold_on(store, fold, at, earlier)
     return fold
 
 
@@ -95,19 +100,19 @@ async def operations_of(store: Store, task: str, entry: Entry) -> tuple[Op, ...]
     return ops_from_value(leaves.decode(patch, blobs, root))
 
 
-async def _fold_on(store: Store, fold: Fold, at: int | None) -> None:
+async def _fold_on(store: Store, fold: Fold, at: int | None, earlier: dict[int, bytes]) -> None:
     """Feed `fold` the entries behind it, up to `at`."""
     async for entry in entries(store, fold.task, fold.seq):
         if at is not None and entry.header.seq > at:
             return
         if entry.header.prev != fold.digest:
             raise Damaged(fold.task, entry.header.seq, "it is not linked to what was read before it")
-        await _take_in(store, fold, entry)
+        await _take_in(store, fold, entry, earlier)
         if entry.header.seq % _BREATHE_EVERY == 0:
             await asyncio.sleep(0)
 
 
-async def _take_in(store: Store, fold: Fold, entry: Entry) -> None:
+async def _take_in(store: Store, fold: Fold, entry: Entry, earlier: dict[int, bytes]) -> None:
     payload = entry.payload
     if isinstance(payload, e.TaskStarted):
         state = leaves.decode(bytes(payload.state), await blobs_of(store, fold.task, entry.header.seq, payload.state))
@@ -116,9 +121,18 @@ async def _take_in(store: Store, fold: Fold, entry: Entry) -> None:
         fold.tree = StateTree(state)  # pyright: ignore[reportUnknownArgumentType] - keys and values are of the codec's domain
         fold.advance(entry)
     elif isinstance(payload, e.RolledBackEntry):
-        fold.jump(entry, await load_fold(store, fold.task, payload.to_seq))
+        fold.jump(entry, await _load_earlier(store, fold.task, payload.to_seq, earlier))
     else:
         fold.advance(entry, await operations_of(store, fold.task, entry))
+
+
+async def _load_earlier(store: Store, task: str, seq: int, earlier: dict[int, bytes]) -> Fold:
+    raw = earlier.get(seq)
+    if raw is not None:
+        return snapshots.decode_fold(raw, dict(await store.blobs(leaves.blob_digests(raw))))
+    fold = await _load(store, task, seq, earlier)
+    earlier[seq] = snapshots.encode_fold(fold)
+    return fold
 
 
 async def _from_snapshot(store: Store, task: str, seq: int, digest: bytes) -> Fold | None:

@@ -22,7 +22,7 @@ from perdure.config import find_place
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine import crashpoints, leases
-from perdure.engine.driving import Drivable, drive, finish
+from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
 from perdure.engine.mailbox import Mailbox
@@ -42,6 +42,7 @@ from perdure.errors import (
     RolledBack,
     StopRequested,
     StoreError,
+    TaskAmbiguous,
     TaskBusy,
     TaskCancelled,
     TaskFailed,
@@ -221,8 +222,9 @@ class Runtime:
         else:
             session = await self._start(started, first)
         session.begin_call()
-        async with self._held(session):
-            yield Task(session)
+        async with self._held(session), obeyed(session):
+            with ungrouped():
+                yield Task(session)
             await finish(session, None)
             await self._clear(session)
 
@@ -262,7 +264,7 @@ class Runtime:
         """Return the newest task of exactly that name or id."""
         try:
             found = await self.store.find(check_name(name))
-        except TaskUnknown:
+        except (TaskUnknown, TaskAmbiguous):  # an exact name is never ambiguous
             return None
         return found if name in {found.name, found.task} else None
 
@@ -302,7 +304,11 @@ class Runtime:
         crashpoints.reach("during_recovery")
         lease, crashed = await leases.claim(self.store, task, self._presence, self._world.clock)
         crashpoints.reach("during_recovery")
-        fold = await load_fold(self.store, task)
+        try:
+            fold = await load_fold(self.store, task)
+        except BaseException:
+            await self.store.release(task, lease.epoch)  # a damaged journal must not look busy
+            raise
         session = self._open_session(fold, lease.epoch)
         try:
             session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=by_hand, after_crash=crashed))
@@ -353,7 +359,7 @@ class Runtime:
         recorded = first.payload
         if not isinstance(recorded, e.TaskStarted):
             raise UsageError(f"entry 1 of task {found.task!r} is not its start")
-        if bytes(recorded.driver.arguments) != bytes(started.driver.arguments):
+        if _canonical(recorded.driver.arguments) != _canonical(started.driver.arguments):
             raise TaskMismatch(found.name, "args")
         state = leaves.decode(bytes(recorded.state), await blobs_of(self.store, found.task, 1, recorded.state))
         if values.canonical(state) != values.canonical(program.state):
@@ -444,6 +450,11 @@ class Runtime:
 def _checked(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `args`, checked against the signature where there is one."""
     return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
+
+
+def _canonical(arguments: e.Raw) -> bytes:
+    """The order in which arguments were given means nothing."""
+    return values.canonical(values.decode(bytes(arguments))) if bytes(arguments) else b""
 
 
 def _started(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from perdure.engine.ticker import Ticker
 from perdure.errors import BranchLeft, EditOpen, NestedAct, ResumeDiverged, StopRequested, StoreBroken, TaskFinished
 from perdure.limits import PARALLEL_ACTIONS_MAX, STORE_BUSY_S, TICK_S
 from perdure.model import entry as e
+from perdure.model.outcome import Outcome
 from perdure.model.patch import Op, ops_to_value
 from perdure.model.status import UNFINISHED
 from perdure.ports import Clock, Hook, Ids, Store
@@ -59,7 +60,7 @@ class Session:
         self._called_at = 0  # seq of the entry that says so
         self.running: set[str] = set()  # actions in flight in this process, all of them claimed
         self.busy_keys: dict[str, asyncio.Future[None]] = {}
-        self.late: dict[str, Future[Any]] = {}  # threads that outlived their time-out
+        self.late: dict[str, asyncio.Future[Outcome | None]] = {}  # what threads that outlived their call come to
         self.slots = asyncio.Semaphore(PARALLEL_ACTIONS_MAX)
         self.edit_closed = asyncio.Event()
         self.edit_closed.set()

@@ -38,7 +38,10 @@ class Deadline:
 
     def caught(self) -> bool:
         """Whether the CancelledError just caught is this time-out's alone; takes that cancellation back if so."""
-        return self.has_fired and self._runner.uncancel() <= self._before
+        if not self.has_fired:
+            return False
+        self.has_fired = False
+        return self._runner.uncancel() <= self._before
 
 
 class _Job:
@@ -98,8 +101,9 @@ class Ticker:
         return deadline
 
     def disarm(self, deadline: Deadline) -> None:
-        """Forget a deadline."""
+        """Forget a deadline. A cancellation that it has sent and the tool has swallowed is taken back."""
         self._deadlines.discard(deadline)
+        deadline.caught()
 
     def every(self, period_s: float, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Call `call` about every `period_s` seconds; what it raises is logged."""
