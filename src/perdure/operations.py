@@ -53,8 +53,11 @@ def refuse_program(goal: str) -> None:
         raise UsageError(f"{goal!r} looks like a program, not like a goal; type: perdure run --program {target}")
 
 
-def check_goal(goal: str, model: str) -> None:
-    """Raise UsageError for a model that this version has not, GoalUnknown for a goal that the model does not know."""
+def place_goal(goal: str, model: str) -> str:
+    """Return the goal with the folder it names made absolute, so that it means the same wherever it is resumed.
+
+    Raises UsageError for a model that this version has not, GoalUnknown for a goal that the model does not know.
+    """
     from perdure.agent.loop import MODELS
     from perdure.agent.offline.goals import GOAL_FORMS, parse_goal
 
@@ -62,8 +65,13 @@ def check_goal(goal: str, model: str) -> None:
         raise UsageError(f"say what shall think: --model {MODELS[0]} (or `model` in the configuration)")
     if model not in MODELS:
         raise UsageError(f"model {model!r} comes with a later version; this one has: {', '.join(MODELS)}")
-    if parse_goal(goal) is None:
+    parsed = parse_goal(goal)
+    if parsed is None:
         raise GoalUnknown(goal, GOAL_FORMS)
+    head, _, tail = goal.rpartition(parsed.folder)
+    folder = os.path.abspath(os.path.expanduser(parsed.folder))
+    placed = parse_goal(head + folder + tail)
+    return goal if placed is None or placed.folder != folder else head + folder + tail
 
 
 def name_of(order: Order, subject: str, *parts: str) -> str:
@@ -90,7 +98,6 @@ async def start_goal(runtime: Runtime, order: Order, model: str) -> Any:  # noqa
     """Let the ready-made agent work on a goal: start, go on, or return what is recorded. Raises as `Runtime.run`."""
     from perdure.agent import load_agent
 
-    check_goal(order.goal, model)
     os.makedirs(order.workspace, exist_ok=True)
     return await runtime.run(load_agent(model), order.name, goal=order.goal, new=order.new, workspace=order.workspace)
 

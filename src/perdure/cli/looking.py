@@ -68,14 +68,14 @@ def say_rows(rows: list[Row]) -> None:
     """Print tasks as a table."""
     from perdure.views.plain import moment
 
-    headings = ("NAME", "ID", "STATUS", "ATTEMPT", "CHANGED", "GOAL")
+    headings = ("NAME", "ID", "STATUS", "TRY", "CHANGED", "GOAL")
     cells = [
         (
             row.summary.name,
             row.summary.task[:_ID_SHOWN],
             row.standing + _about(row),
             str(row.summary.attempt),
-            moment(row.summary.changed_at)[:19].replace("T", " ") + "Z",
+            moment(row.summary.changed_at)[:16].replace("T", " "),
             row.summary.goal,
         )
         for row in rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import re
 import shlex
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 import typer
+from typer.core import TyperCommand
 
 from perdure.cli.options import TaskOptions, is_absent, taking, wait_for
 from perdure.cli.terminal import say, say_json
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.model.outcome import Outcome
     from perdure.ports import Store
 
+_DASHED_ID: Final = re.compile(r"-[A-Za-z0-9_-]{21}\Z")  # one of 64 ids is such a one
 _OBEYED_WITHIN_S: Final = 2.0
 _LOOK_EVERY_S: Final = 0.1
 
@@ -38,6 +40,15 @@ class RollbackOptions(TaskOptions, frozen=True, kw_only=True):
     """Of `rollback`."""
 
     to: Annotated[str, typer.Option("--to", metavar="NAME", help="A checkpoint: NAME, NAME#2, or start.")]
+
+
+class SettleCommand(TyperCommand):
+    """`settle`, which takes action ids that begin with a dash for what they are."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's own type
+        """Put such an id to the end, behind `--`."""
+        ids = [arg for arg in args if _DASHED_ID.match(arg)]
+        return super().parse_args(ctx, [arg for arg in args if arg not in ids] + (["--", *ids] if ids else []))
 
 
 @taking(TaskOptions)
@@ -83,6 +94,8 @@ async def _stop(options: TaskOptions, what: Literal["pause", "cancel"], done: st
 
 
 async def _is_no_longer_running(store: Store, task: str) -> bool:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     end = loop.time() + _OBEYED_WITHIN_S
     while loop.time() < end:

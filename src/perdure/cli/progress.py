@@ -10,6 +10,7 @@ from typing import Any, Final
 from perdure.cli.terminal import complain, is_live, status
 
 _TEXT_MAX: Final = 160
+_BETWEEN: Final = frozenset({"action_settled", "action_found"})  # the next event follows at once
 _RULES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "checkpoint_marked": lambda fields: f"checkpoint: {fields.get('name')}",
     "note": lambda fields: str(fields.get("text")),
@@ -42,7 +43,7 @@ class Progress:
         line = self._line_of(event, fields)
         if line and not self._is_quiet:
             complain("  " + _short(line))
-        if self._is_live:
+        if self._is_live and event not in _BETWEEN:
             status.show(self._summary())
 
     def _count(self, event: str, fields: Mapping[str, Any]) -> None:

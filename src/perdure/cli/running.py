@@ -130,10 +130,10 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, Work]:
         raise UsageError("--set gives arguments to a program; a goal has none")
     model, place = config.text("model"), config.text("store")
     operations.refuse_program(options.goal)
-    operations.check_goal(options.goal, model)
+    goal = operations.place_goal(options.goal, model)
     folder = os.path.abspath(options.workspace) if options.workspace else ""
-    order = operations.Order(name=options.name, goal=options.goal, workspace=folder, new=options.new)
-    name = operations.name_of(order, options.goal, folder)
+    order = operations.Order(name=options.name, goal=goal, workspace=folder, new=options.new)
+    name = operations.name_of(order, options.goal, goal, folder)
     workspace = folder or operations.default_workspace(place, name)
     order = msgspec.structs.replace(order, name=name, workspace=workspace)
     return order, lambda runtime: operations.start_goal(runtime, order, model)

@@ -13,10 +13,11 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal
 
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _STATUS_EVERY_S: Final = 0.05
+_COLUMN_MIN: Final = 24  # characters that a column keeps on a narrow terminal; the last one gives way first
 _FILE_COLUMNS: Final = 10_000  # into a file or pipe, nothing is cut
 
 
@@ -91,27 +92,25 @@ def say_bytes(line: bytes) -> None:
 
 def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under headings; cut to the width of a terminal, whole elsewhere."""
+    from rich.console import Console
     from rich.table import Table
 
-    console = make_console(sys.stdout)
+    console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, no_wrap=True, overflow="ellipsis" if console.encoding == "utf-8" else "crop")
-    for row in rows:
-        table.add_row(*(clean(cell).replace("\n", " ") for cell in row))
+    overflow: Literal["ellipsis", "crop"] = "ellipsis" if console.encoding == "utf-8" else "crop"
+    cells = [[_cell(cell, console.encoding) for cell in row] for row in rows]
+    for index, heading in enumerate(headings):
+        widest = max([len(heading), *(len(row[index]) for row in cells)])
+        least = 0 if index == len(headings) - 1 else min(widest, _COLUMN_MIN)
+        table.add_column(heading, no_wrap=True, overflow=overflow, min_width=least)
+    for row in cells:
+        table.add_row(*row)
     if not console.is_terminal:
         console.width = _FILE_COLUMNS
     with console.capture() as shown:
         console.print(table)
     for line in shown.get().splitlines():
         print(line.rstrip(), flush=True)
-
-
-def make_console(stream: IO[str]) -> Any:  # noqa: ANN401 - rich.console.Console, imported where used
-    """Return a console that prints what it is given: no markup, no emoji codes, no highlighting."""
-    from rich.console import Console
-
-    return Console(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
 
 
 def is_live(stream: IO[str]) -> bool:
@@ -122,3 +121,8 @@ def is_live(stream: IO[str]) -> bool:
 def clean(text: str) -> str:
     """Return `text` with control characters (but line ends and tabs) and bidirectional ones as escapes."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def _cell(text: str, encoding: str) -> str:
+    """Return a cell as it will be shown, so that columns stay in line on any console."""
+    return clean(text).replace("\n", " ").encode(encoding, "backslashreplace").decode(encoding)

@@ -11,12 +11,12 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.core.fold import Fold
+from perdure.core.resume import rule_for
 from perdure.engine.loading import load_fold, read_entry
 from perdure.engine.rollback import find_checkpoint
 from perdure.errors import UsageError
 from perdure.model import entry as e
-from perdure.model.ledger import Ledger
-from perdure.model.status import TaskSummary
+from perdure.model.ledger import Ledger, OpenAction
 from perdure.ports import Store
 from perdure.views.listing import Row, look_at
 from perdure.views.plain import Plain, fetch_blobs, moment, to_plain
@@ -157,7 +157,7 @@ def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
     """Return what to type next, "" where there is nothing to do."""
     name = shlex.quote(row.summary.name)
     settle = next((action.settle for action in pending if action.settle), "")
-    if row.standing == "needs_human" and settle:
+    if settle and row.is_unfinished and row.standing != "running":
         return settle
     if row.summary.driver == "inline" and row.is_unfinished and row.standing != "running":
         return "run the script that started it again"
@@ -190,7 +190,9 @@ def _pending(fold: Fold, row: Row) -> tuple[Pending, ...]:
             standing="in_doubt" if action.in_doubt else "open",
             key=action.key,
             attempt=action.attempt,
-            settle=_settle_line(row.summary, action.action, "--happened | --did-not-happen") if action.in_doubt else "",
+            settle=_settle_line(row, action.action, "--happened | --did-not-happen")
+            if _needs_word(action, row)
+            else "",
         )
         for action in fold.ledger.open.values()
     ]
@@ -201,7 +203,7 @@ def _pending(fold: Fold, row: Row) -> tuple[Pending, ...]:
             effect="",
             since=f"entry {kept.settled}",
             standing="unclaimed",
-            settle=_settle_line(row.summary, kept.action, "--keep") if row.standing == "needs_human" else "",
+            settle=_settle_line(row, kept.action, "--keep") if row.standing == "needs_human" else "",
         )
         for kept in fold.document.loose
         if not kept.free
@@ -209,5 +211,10 @@ def _pending(fold: Fold, row: Row) -> tuple[Pending, ...]:
     return (*open_, *unclaimed)
 
 
-def _settle_line(summary: TaskSummary, action: str, answer: str) -> str:
-    return f"perdure settle {shlex.quote(summary.name)} {action} {answer}"
+def _needs_word(action: OpenAction, row: Row) -> bool:
+    """Whether only a person can say what became of it."""
+    return action.in_doubt or (row.standing != "running" and rule_for(action) == "doubt")
+
+
+def _settle_line(row: Row, action: str, answer: str) -> str:
+    return f"perdure settle {shlex.quote(row.summary.name)} {action} {answer}"

@@ -30,22 +30,24 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 async def walk(store: Store, task: str) -> AsyncIterator[Step]:
     """Yield every entry of `task` and every damage, in order, in bounded memory. Raises TaskUnknown, StoreBroken."""
+    head, digest = await store.head(task)
     chain = _Chain(task)
+    reported = 0
     while True:
         try:
             async for append in store.read(task, chain.seq):
                 for step in chain.follow(append):
                     yield step
-        except Damaged as error:
-            before = chain.seq
-            for step in chain.skip(error.seq, error.reason):
-                yield step
-            if chain.seq > before:
-                continue  # behind the damage there may be more
+        except Damaged as error:  # behind it there may be more: ask again, one entry further each time
+            if error.seq != reported:
+                yield Step(seq=error.seq, damage=error.reason)
+                reported = error.seq
+            chain.lose(max(error.seq, chain.seq + 1))
+            if chain.seq < head:
+                continue
         break
-    head, digest = await store.head(task)
-    if head != chain.seq or (chain.digest is not None and digest != chain.digest):
-        yield Step(seq=max(head, chain.seq), damage=f"the journal ends at entry {chain.seq}, the store says {head}")
+    if head > chain.seq or (head == chain.seq and chain.digest not in {None, digest}):
+        yield Step(seq=head, damage=f"the journal ends at entry {chain.seq}, the store says {head}")
 
 
 class _Chain:
@@ -56,23 +58,23 @@ class _Chain:
         self.seq = 0
         self.digest: bytes | None = GENESIS
 
-    def skip(self, seq: int, reason: str) -> Iterator[Step]:
-        """Yield the damage at `seq` and go on behind it; what was skipped already is not reported again."""
-        yield Step(seq=max(seq, self.seq + 1), damage=reason)
-        self.seq, self.digest = max(self.seq, seq), None
+    def lose(self, seq: int) -> None:
+        """Go on behind entry `seq`, which cannot be read."""
+        self.seq, self.digest = seq, None
 
     def follow(self, append: StoredAppend) -> Iterator[Step]:
         """Yield the entries of `append` that are not yet read."""
         if append.first_seq > self.seq + 1:
             yield Step(seq=self.seq + 1, damage=f"entries {self.seq + 1} to {append.first_seq - 1} are missing")
-            self.seq, self.digest = append.first_seq - 1, None
+            self.lose(append.first_seq - 1)
         seq = append.first_seq
         for frame in _cut(append.frames):
             if seq > self.seq:
                 yield self._take(frame, seq)
             seq += 1
         if seq <= append.last_seq:
-            yield from self.skip(append.last_seq, f"entries {seq} to {append.last_seq} are cut off")
+            self.lose(append.last_seq)
+            yield Step(seq=seq, damage=f"entries {seq} to {append.last_seq} are cut off")
         elif self.digest is not None and self.digest != append.last_digest:
             yield Step(seq=append.last_seq, damage="the digest beside it is another one")
 

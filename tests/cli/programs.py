@@ -1,0 +1,56 @@
+"""Programs that the tests of the command run; copied into a folder of their own by the fixture `here`."""
+
+import asyncio
+
+import perdure
+
+
+@perdure.tool(effect="pure")
+async def nap(n: int, ms: int = 1) -> int:
+    """Return n after `ms` milliseconds."""
+    await asyncio.sleep(ms / 1000)
+    return n
+
+
+@perdure.tool(effect="irreversible")
+async def fire(n: int) -> str:
+    """Cannot be taken back, and takes for ever."""
+    await asyncio.sleep(60)
+    return f"fired {n}"
+
+
+@perdure.tool(effect="pure", quick=True)
+def broken(text: str) -> str:
+    """Always fails."""
+    raise ValueError(text)
+
+
+@perdure.program(state={"done": []})
+async def count(task, n: int = 5, ms: int = 1, extra: object = None):
+    """Take n naps in a loop; a checkpoint in the middle and one at the end."""
+    async for i in task.each("naps", list(range(n))):
+        await task.act(nap, i, ms, then=lambda state, result: state["done"].append(result))
+        if i == 1:
+            await task.checkpoint("middle")
+    await task.checkpoint("end")
+    return {"sum": sum(task.state["done"]), "extra": extra}
+
+
+@perdure.program
+async def danger(task):
+    """One act whose outcome is lost when it is killed."""
+    return await task.act(fire, 1, then=lambda state, result: state.update(got=result))
+
+
+@perdure.program(failures_max=2)
+async def failing(task):
+    """Fails with a text that would clear a terminal."""
+    await task.note("\x1b[2Jnote")
+    await task.act(broken, "\x1b[2Jbad")
+
+
+@perdure.program
+async def asking(task):
+    """Return text as it is, in any script."""
+    await task.checkpoint("ü")
+    return "gemäß ≈ \U0001f600"

@@ -1,0 +1,124 @@
+"""Settings: which source wins, what is refused, and where the store is found."""
+
+from pathlib import Path
+
+import pytest
+
+from perdure.config import find_place, load_config, unknown_variables
+from perdure.errors import ConfigInvalid
+
+
+@pytest.fixture
+def places(tmp_path):
+    """A project with a folder below it, and a home."""
+    (tmp_path / "home" / ".config" / "perdure").mkdir(parents=True)
+    (tmp_path / "project" / ".perdure").mkdir(parents=True)
+    (tmp_path / "project" / "below").mkdir()
+    return tmp_path
+
+
+def load(places, *, flags=None, user="", project="", **environ):
+    """Settings as seen from the folder below the project."""
+    (places / "home" / ".config" / "perdure" / "config.toml").write_text(user, "utf-8")
+    (places / "project" / ".perdure" / "config.toml").write_text(project, "utf-8")
+    environ = {"HOME": str(places / "home"), **environ}
+    return load_config(flags or {}, folder=places / "project" / "below", environ=environ)
+
+
+def test_flag_beats_environment_beats_project_beats_user_beats_default(places):
+    """Taking the strongest away uncovers the next."""
+    sources = {
+        "flags": {"model": "flag"},
+        "PERDURE_MODEL": "environment",
+        "project": 'model = "project"',
+        "user": 'model = "user"',
+    }
+    seen = []
+    while True:
+        seen.append(load(places, **sources).text("model"))
+        if not sources:
+            break
+        del sources[next(iter(sources))]
+    assert ["flag", "environment", "project", "user", ""] == seen
+
+
+def test_each_value_knows_where_it_came_from(places):
+    """The origin is a flag, a variable, a path, or the word default."""
+    config = load(places, flags={"app": "a:b"}, user="unattended = true", PERDURE_MODEL="m")
+    assert {
+        "app": "flag --app",
+        "model": "PERDURE_MODEL",
+        "unattended": str(places / "home" / ".config" / "perdure" / "config.toml"),
+        "store": f"found {places / 'project' / '.perdure'}",
+    } == {key: chosen.origin for key, chosen in config.chosen.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stroe = 'x'", "did you mean 'store'?"),
+        ("zzz = 1", "known are app, model, store, unattended"),
+        ("unattended = 'yes'", "true or false"),
+        ("store = 3", "text in quotes"),
+        ("store = ", "is not TOML"),
+        ("[store]\na = 1", "text in quotes"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_name(places, text, said):
+    """Nothing is passed over."""
+    with pytest.raises(ConfigInvalid, match=r"config\.toml") as caught:
+        load(places, project=text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "is_on"), [("1", True), ("TRUE", True), ("off", False), ("no", False), ("", False)])
+def test_yes_and_no_in_the_environment(places, text, is_on):
+    """The usual words are understood."""
+    assert is_on == load(places, PERDURE_UNATTENDED=text).is_on("unattended")
+
+
+def test_another_word_in_the_environment_is_refused(places):
+    """The variable is named."""
+    with pytest.raises(ConfigInvalid, match="PERDURE_UNATTENDED"):
+        load(places, PERDURE_UNATTENDED="perhaps")
+
+
+def test_the_store_is_found_upwards_and_else_made_here(places):
+    """The nearest `.perdure` above; without one, one in the working directory."""
+    assert str(places / "project" / ".perdure" / "perdure.db") == load(places).text("store")
+    elsewhere = load_config(folder=places / "home", environ={"HOME": str(places / "home")})
+    assert str(places / "home" / ".perdure" / "perdure.db") == elsewhere.text("store")
+
+
+def test_a_relative_store_in_a_project_file_counts_from_the_project(places):
+    """Whoever calls from a folder below gets the same one."""
+    assert str(places / "project" / "data" / "t.db") == load(places, project='store = "data/t.db"').text("store")
+    assert "memory://x" == load(places, project='store = "memory://x"').text("store")
+
+
+def test_a_folder_of_another_user_is_refused(places, monkeypatch):
+    """Its config could name code to run."""
+    monkeypatch.setattr("os.getuid", lambda: 12_345)
+    if (places / "project" / ".perdure").stat().st_uid == 0:
+        monkeypatch.setattr(Path, "stat", lambda self, real=Path.stat, **how: _owned_by(real(self, **how), 54_321))
+    with pytest.raises(ConfigInvalid, match="belongs to another user"):
+        load(places)
+
+
+def _owned_by(found, user):
+    import os
+
+    return os.stat_result((*found[:4], user, *found[5:10]))
+
+
+def test_variables_that_set_nothing_are_named_with_the_nearest():
+    """A typing error in the environment can be shown."""
+    found = unknown_variables({"PERDURE_STROE": "", "PERDURE_STORE": "", "PERDURE_DEBUG": "", "OTHER": ""})
+    assert {"PERDURE_STROE": "PERDURE_STORE"} == found
+
+
+def test_a_place_that_is_given_is_taken(monkeypatch, tmp_path):
+    """`perdure.open("x")` looks at no settings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERDURE_STORE", "y.db")
+    assert ("x.db", "y.db") == (find_place("x.db"), find_place())
