@@ -35,6 +35,8 @@ _WESTERN = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßà
 _CONTROLS_SHARE_MAX = 0.02
 _WESTERN_SHARE_MAX = 0.25
 _SAMPLE = 1 << 16
+_PLAIN = b"\t\n\r" + bytes(range(0x20, 0x7F))
+_PLAIN_SHARE_MAX = 0.7
 
 
 def _decode_marked(raw: bytes) -> tuple[str, str] | None:
@@ -67,9 +69,20 @@ def _strictly(raw: bytes, encoding: str) -> str:
 def _utf_16_by_nulls(raw: bytes) -> str:
     """Tell the byte order by the NUL halves of blanks, line ends and Latin letters; both halves: no UTF-16."""
     even, odd = raw[0::2].count(0), raw[1::2].count(0)
-    if len(raw) % 2 or min(even, odd) * 20 > max(even, odd):
+    if len(raw) % 2 or min(even, odd) * 20 > max(even, odd) or _is_eight_bit_with_nulls(raw):
         raise NotText("not text (NUL bytes)")
     return "utf-16-le" if odd > even else "utf-16-be"
+
+
+def _is_eight_bit_with_nulls(raw: bytes) -> bool:
+    """Tell text that a NUL strayed into, which would make fine Chinese, from UTF-16, which is half plain at most."""
+    others = raw.translate(None, _PLAIN)
+    if len(others) < (1 - _PLAIN_SHARE_MAX) * len(raw):
+        return True
+    try:
+        return not raw.replace(b"\0", b"").decode("utf-8").isascii()
+    except UnicodeDecodeError:
+        return False
 
 
 def _decode_eight_bit(raw: bytes) -> tuple[str, str]:

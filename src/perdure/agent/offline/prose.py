@@ -24,6 +24,8 @@ def prose_lines(text: str, kind: str) -> list[str]:
 _URL = re.compile(r"(?:https?|ftp|file)://[^\s<>\"')\]]+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _PROMPT = re.compile(r"\s*+(?:>>>|\.\.\. |\$ |In \[)")
+_MARKDOWN_BLOCK = re.compile(r" {0,3}(?:#|\|)")  # headings and rows of tables
+_DIRECTIVE = re.compile(r"\s*+\.\. [\w-]++::")
 _CODE_DIRECTIVE = re.compile(
     r"\s*+\.\. (?:code|code-block|sourcecode|parsed-literal|image|figure|toctree|math|index|_)"
 )
@@ -62,7 +64,8 @@ def _read_markdown(text: str) -> list[str]:
             lines.append("")
         else:
             fence = match[1] if match else ""
-            lines.append("" if match or _PROMPT.match(line) else line)
+            block = f"{BREAK}{line}{BREAK}" if _MARKDOWN_BLOCK.match(line) else line
+            lines.append("" if match or _PROMPT.match(line) else block)
     return _without_front_matter(lines)
 
 
@@ -83,8 +86,10 @@ def _read_rst(text: str) -> list[str]:
             lines.append("")
             continue
         is_code = bool(_CODE_DIRECTIVE.match(line))
-        code_indent = indent if is_code or line.rstrip().endswith("::") else None
-        lines.append("" if is_code else line)
+        directive = _DIRECTIVE.match(line)
+        rest = BREAK + line[directive.end() :] if directive else line
+        code_indent = indent if is_code or rest.rstrip().endswith("::") else None
+        lines.append("" if is_code else rest)
     return lines
 
 

@@ -50,23 +50,23 @@ _STOPS = """
     a about above across after again against all almost along already also although always am among an and another
     any anything are aren around as ask at away back be became because become becomes been before behind being below
     beside besides best better between beyond both bring but by call came can cannot cause certain clearly come
-    comes could couldn did didn do does doesn doing don done down due during each either else enough especially etc
-    even ever every everything example examples except far few first followed following follows for form found from
-    full further gave general generally get gets give given gives go goes going good got great had hadn happen
-    happens hardly has hasn have haven having he help hence her here hers herself him himself his how however if in
-    indeed inside instead into is isn it its itself just keep kept kind know known large last later least less let
-    lets like likely little long look made mainly make makes making man many may maybe me mean means might mine more
-    moreover most mostly much must my myself namely near nearly necessary need needed needs neither never
-    nevertheless new next no nobody none nor not note nothing now obviously of off often old on once one ones only
-    onto or other others otherwise ought our ours ourselves out outside over own part particular perhaps please
-    possible possibly provide provided provides put quite rather really regarding right said same say says second
-    see seem seems seen set several shall she should shouldn show shown shows simply since single small so some
-    someone something sometimes soon still such take taken takes tell than that the their theirs them themselves
-    then there therefore these they thing things think this those though three through thus time to together too
-    took toward towards tried try turn two under unless until up upon us use used useful user uses using usual
-    usually various very via want wants was wasn way ways we well went were weren what whatever when whenever where
-    whereas whether which while who whole whom whose why will with within without won would wouldn yes yet you your
-    yours yourself yourselves
+    comes could couldn day days did didn do does doesn doing don done down due during each either else enough
+    especially etc even ever every everything example examples except far few first followed following follows for
+    form found from full further gave general generally get gets give given gives go goes going good got great had
+    hadn happen happens hardly has hasn have haven having he help hence her here hers herself him himself his hour
+    hours how however if in indeed inside instead into is isn it its itself just keep kept kind know known large
+    last later least less let lets like likely little long look made mainly make makes making man many may maybe me
+    mean means might mine minute minutes month months more moreover most mostly much must my myself namely near
+    nearly necessary need needed needs neither never nevertheless new next no nobody none nor not note nothing now
+    obviously of off often old on once one ones only onto or other others otherwise ought our ours ourselves out
+    outside over own part particular perhaps please possible possibly provide provided provides put quite rather
+    really regarding right said same say says second see seem seems seen set several shall she should shouldn show
+    shown shows simply since single small so some someone something sometimes soon still such take taken takes tell
+    than that the their theirs them themselves then there therefore these they thing things think this those though
+    three through thus time to today together too took toward towards tried try turn two under unless until up upon
+    us use used useful user uses using usual usually various very via want wants was wasn way ways we week weeks
+    well went were weren what whatever when whenever where whereas whether which while who whole whom whose why will
+    with within without won would wouldn year years yes yet you your yours yourself yourselves
     aber als auch auf aus bei bin bis das dass dem den der des die dies diese dieser dieses durch ein eine einem
     einen einer eines für haben hat hatte ich ihr ihre ist kann keine mehr mit nach nicht noch nur oder sein seine
     sich sie sind über und uns von vor war waren was wenn werden wie wir wird zum zur

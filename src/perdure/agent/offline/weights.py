@@ -24,7 +24,7 @@ def singulars(words: Collection[str]) -> dict[str, str]:
 def term_weights(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Vector]:
     """Weigh the terms of each document: heavier where frequent in it and rare elsewhere. Heaviest first."""
     spread = Counter(term for terms in counts.values() for term in terms)
-    documents = len(counts) + 1
+    documents = len(counts) + _ELSEWHERE
     weights: dict[str, Vector] = {}
     for name, terms in counts.items():
         rated = {term: (1 + log(count)) * log(documents / spread[term]) for term, count in terms.items()}
@@ -48,6 +48,9 @@ def shared_vectors(weights: Mapping[str, Vector]) -> dict[str, Vector]:
     return vectors
 
 
+# Documents imagined beside those there are, on other things: so that what four documents on one topic have in common
+# still tells something, although all four have it.
+_ELSEWHERE = 4
 _PLURALS = (("ies", "y"), ("es", ""), ("s", ""))
 
 
