@@ -132,6 +132,7 @@ def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _
 def _task_succeeded(fold: Fold, header: Header, _payload: e.TaskSucceeded, _patched: bool) -> None:  # noqa: FBT001
     _set_status(fold, "succeeded", "")
     fold.ledger.result_seq = header.seq
+    fold.document.loose, fold.document.places = [], {}  # no call will ask for them any more
 
 
 def _task_failed(fold: Fold, _header: Header, payload: e.TaskFailedEntry, _patched: bool) -> None:  # noqa: FBT001
@@ -288,11 +289,11 @@ def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
 
     An effect's outcome survives the patch of another action. A checkpoint anchors it: a program that is called anew
     comes by the same call and must find it. An edit forgets it, for from then on the program can ask its state (the
-    engine refuses both while it is unclaimed). Free intents of earlier runs are forgotten: running those again does no
+    engine refuses both while it is unclaimed). What waits for its reducer stays. Free intents of earlier runs are forgotten: running those again does no
     harm.
     """
     document, ledger = fold.document, fold.ledger
-    document.loose = [kept for kept in document.loose if not kept.free] if keep_effects else []
+    document.loose = [kept for kept in document.loose if kept.unapplied or (keep_effects and not kept.free)]
     stale = [a.action for a in ledger.open.values() if a.effect.is_free and a.epoch < fold.epoch]
     for action in stale:
         del ledger.open[action]

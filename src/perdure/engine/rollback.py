@@ -8,15 +8,18 @@ and effects join as further participants.
 
 from __future__ import annotations
 
+from typing import Final
+
 from perdure.engine import crashpoints
-from perdure.engine.loading import load_fold
+from perdure.engine.loading import entries, load_fold
 from perdure.engine.session import Session
 from perdure.errors import ActionsInFlight, CheckpointUnknown, RolledBack
 from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.ports import Participant
 
-START = "start"  # TaskStarted is checkpoint 0
+START: Final = "start"  # TaskStarted is checkpoint 0
+_EFFECTS_NAMED_MAX: Final = 10
 
 
 async def roll_back(
@@ -24,14 +27,20 @@ async def roll_back(
 ) -> RolledBack:
     """Roll the task back to the newest checkpoint `name` ("name#2": the second; "start": the beginning).
 
-    Returns the exception that unwinds the program. Raises CheckpointUnknown; ActionsInFlight while actions run or
+    Effects behind the checkpoint stay in the world: they are named in a note and in the journal. Returns the exception
+    that unwinds the program. Raises CheckpointUnknown; ActionsInFlight while actions run or
     effects are open, since those could no longer be told apart from what the new branch does.
     """
     open_effects = [a.action for a in session.fold.ledger.open.values() if not a.effect.is_free]
     if session.running or open_effects:
         raise ActionsInFlight("rollback", (*session.running, *open_effects))
     to_seq = find_checkpoint(session.fold.document, session.task, name)
-    moves = [move for participant in participants for move in await participant.prepare(to_seq)]
+    moves = [f"{one.name} {move}" for one in participants for move in await one.prepare(to_seq)]
+    kept = await _effects_after(session, to_seq)
+    if kept:
+        text = f"rollback to {name!r}: {len(kept)} effect(s) stay in the world: {', '.join(kept[:_EFFECTS_NAMED_MAX])}"
+        session.put(e.NoteWritten(text=text))
+        session.tell("note", text=text)
     session.put(e.RollbackBegan(to_seq=to_seq, checkpoint=name, reason=reason, moves=tuple(moves)))
     await session.commit()
     crashpoints.reach("during_rollback")
@@ -44,10 +53,11 @@ async def finish_rollback(session: Session, participants: tuple[Participant, ...
     pending = session.fold.ledger.rollback
     if pending is None:
         return
-    for participant in participants:
-        for move in await participant.prepare(pending.to_seq):
-            crashpoints.reach("during_rollback")
-            await participant.apply(move)
+    by_name = {participant.name: participant for participant in participants}
+    for move in pending.moves:
+        crashpoints.reach("during_rollback")
+        owner, _, what = move.partition(" ")
+        await by_name[owner].apply(what)
     earlier = await load_fold(session.world.store, session.task, pending.to_seq)
     session.sequencer.jump(e.RolledBackEntry(to_seq=pending.to_seq, checkpoint=pending.checkpoint), earlier)
     session.claimed.clear()
@@ -71,3 +81,19 @@ def find_checkpoint(document: Document, task: str, name: str) -> int:
     if name == START:
         return 1
     raise CheckpointUnknown(task, name, (START, *dict.fromkeys(mark.name for mark in marks)))
+
+
+async def _effects_after(session: Session, to_seq: int) -> list[str]:
+    """Return the effects that happened behind entry `to_seq`, as "tool (action id)"."""
+    await session.commit()
+    intended: dict[str, str] = {}
+    happened: list[str] = []
+    async for entry in entries(session.world.store, session.task, to_seq):
+        match entry.payload:
+            case e.ActionIntended(action=action, tool=tool, effect=effect) if not effect.is_free:
+                intended[action] = tool
+            case e.ActionSettled(action=action, outcome="succeeded") if action in intended:
+                happened.append(f"{intended[action]} ({action})")
+            case _:
+                pass
+    return happened

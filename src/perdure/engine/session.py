@@ -90,6 +90,8 @@ class Session:
         """Raise what forbids `what` at this moment to code of `branch`."""
         if self.fold.branch != branch:
             raise BranchLeft(self.task, branch)
+        if self.fold.ledger.rollback is not None:
+            raise BranchLeft(self.task, branch)
         if self.stop is not None:
             raise self.stop
         if self.fold.ledger.status not in UNFINISHED:
