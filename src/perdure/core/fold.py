@@ -289,8 +289,8 @@ def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
 
     An effect's outcome survives the patch of another action. A checkpoint anchors it: a program that is called anew
     comes by the same call and must find it. An edit forgets it, for from then on the program can ask its state (the
-    engine refuses both while it is unclaimed). What waits for its reducer stays. Free intents of earlier runs are forgotten: running those again does no
-    harm.
+    engine refuses both while it is unclaimed). What waits for its reducer stays. Free intents of earlier runs are
+    forgotten: running those again does no harm.
     """
     document, ledger = fold.document, fold.ledger
     document.loose = [kept for kept in document.loose if kept.unapplied or (keep_effects and not kept.free)]
