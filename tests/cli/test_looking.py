@@ -41,6 +41,9 @@ def test_a_task_is_shown_in_every_way(perdure, task):
     assert [0, 1, 2] == [line["result"] for line in lines if line["kind"] == "action_settled"]
     after = [json.loads(line)["seq"] for line in perdure("log", task, "--after", lines[-2]["seq"])[1].splitlines()]
     assert [lines[-1]["seq"]] == after
+    code, out, err = perdure("verify", task)
+    assert (0, "") == (code, err)
+    assert f"task t ({lines[0]['task']}) is whole" in out
     assert (0, True) == (perdure("verify", task)[0], json.loads(perdure("verify", "--json")[1])[0]["whole"])
 
 

@@ -131,9 +131,12 @@ def test_a_goal_is_worked_on_and_means_the_same_from_any_folder(perdure, docs, h
     (here / "sub" / "docs").mkdir(parents=True)
     (here / "sub" / "docs" / "a.txt").write_text("Only one text about one journal.", "utf-8")
     monkeypatch.chdir(here / "sub")
-    code, out, _ = perdure("run", GOAL, "--model", "offline", "--workspace", "../out2", "--json")
+    code, out, _ = perdure("run", GOAL, "--model", "offline", "--workspace", "../out", "--json")
     assert first["task"] != json.loads(out)["task"]
     assert 1 == json.loads(out)["result"]["documents"]
+    _, out, _ = perdure("list", "--all", "--json")
+    folders = [here / "sub" / "docs", here / "docs"]
+    assert [f"Digest the documents under {folder}" for folder in folders] == [row["goal"] for row in json.loads(out)]
 
 
 def test_a_killed_task_is_listed_as_interrupted_and_resumed_without_its_name(perdure, spawn):

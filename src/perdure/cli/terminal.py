@@ -38,7 +38,7 @@ class StatusLine:
     def show(self, text: str) -> None:
         """Show `text` instead of what was shown; at most twenty times a second, so that it costs nothing."""
         now = time.monotonic()
-        if now < self._next_at:
+        if now < self._next_at or not is_live(sys.stderr):
             return
         self._next_at = now + _STATUS_EVERY_S
         width = shutil.get_terminal_size().columns - 1

@@ -35,9 +35,8 @@ async def walk(store: Store, task: str) -> AsyncIterator[Step]:
     reported = 0
     while True:
         try:
-            async for append in store.read(task, chain.seq):
-                for step in chain.follow(append):
-                    yield step
+            async for step in _read_on(store, chain):
+                yield step
         except Damaged as error:  # behind it there may be more: ask again, one entry further each time
             if error.seq != reported:
                 yield Step(seq=error.seq, damage=error.reason)
@@ -48,6 +47,12 @@ async def walk(store: Store, task: str) -> AsyncIterator[Step]:
         break
     if head > chain.seq or (head == chain.seq and chain.digest not in {None, digest}):
         yield Step(seq=head, damage=f"the journal ends at entry {chain.seq}, the store says {head}")
+
+
+async def _read_on(store: Store, chain: _Chain) -> AsyncIterator[Step]:
+    async for append in store.read(chain.task, chain.seq):
+        for step in chain.follow(append):
+            yield step
 
 
 class _Chain:
