@@ -37,8 +37,10 @@ class StateTree:
 
     def begin(self) -> Edit:
         """Open an edit; raises EditClash while another one is open."""
-        if self._edit is not None and self._edit.is_open:
-            raise EditClash
+        if self._edit is not None:
+            if self._edit.is_open:
+                raise EditClash
+            self._edit.is_final = True
         self._edit = Edit(self.root)
         return self._edit
 
@@ -46,10 +48,11 @@ class StateTree:
 class Edit:
     """One set of changes, kept as a whole by `finish` or taken back as a whole by `undo`."""
 
-    __slots__ = ("_ops", "_undo", "fresh", "is_open", "view")
+    __slots__ = ("_ops", "_undo", "fresh", "is_final", "is_open", "view")
 
     def __init__(self, root: dict[Any, Any]) -> None:
         self.is_open = True
+        self.is_final = False  # another edit has been begun: to take this one back would take back half of that one
         self.fresh: set[int] = set()  # ids of containers that it inserted, all of them kept alive by `_ops`
         self.view = MapView(root, edit=self)
         self._ops: list[tuple[Kind, Path, Any]] = []
@@ -60,11 +63,18 @@ class Edit:
 
         No operations = nothing changed. Writing something and taking it back may leave operations all the same.
         """
-        self._close()
+        if not self.is_open:
+            raise ReadOnlyState
+        self.is_open = False
         return tuple(Op(kind=kind, path=path, value=clone(value)) for kind, path, value in self._ops)
 
     def undo(self) -> None:
-        """Close the edit and take back all that it did, the order of keys included; also right after `finish`."""
+        """Close the edit and take back all that it did, the order of keys included.
+
+        Also after `finish`, until the next edit is begun; from then on it raises ReadOnlyState.
+        """
+        if self.is_final:
+            raise ReadOnlyState
         self.is_open = False
         while self._undo:
             self._undo.pop()()
@@ -76,11 +86,6 @@ class Edit:
         for item in (value,) if kind == "put" else value[2] if kind == "splice" else ():
             if type(item) in _CONTAINERS:
                 self.fresh.add(id(item))
-
-    def _close(self) -> None:
-        if not self.is_open:
-            raise ReadOnlyState
-        self.is_open = False
 
 
 def apply(root: dict[Any, Any], ops: Iterable[Op]) -> None:

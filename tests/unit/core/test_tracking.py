@@ -13,6 +13,7 @@ from perdure.core.touched import Touched
 from perdure.core.tracking import Edit, ListView, MapView, SetView, StateTree, apply
 from perdure.errors import CodecError, EditClash, ReadOnlyState, StaleView, Unstorable
 from perdure.model.patch import Op, ops_from_value, ops_to_value
+from tests.property.drawing import face
 
 
 def _edited(root: dict[Any, Any], body: Callable[[Any], object]) -> list[Any]:
@@ -67,7 +68,7 @@ PATCHES: list[tuple[Any, Callable[[Any], object], list[Any]]] = [
 @pytest.mark.parametrize(("root", "body", "patch"), PATCHES)
 def test_golden_patches(root: Any, body: Callable[[Any], object], patch: list[Any]) -> None:
     """Each way to change a container records one small operation, whose shape is fixed for ever."""
-    assert patch == _edited(root, body)
+    assert face(patch) == face(_edited(root, body))
     assert patch == ops_to_value(ops_from_value(patch))
 
 
@@ -90,6 +91,22 @@ def test_augmented_assignment_records_only_what_is_new() -> None:
         ["splice", ["n", "l"], 1, 0, [0]],
     ]
     assert expected == _edited(root, body)
+
+
+def test_augmented_assignment_costs_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`state["x"] += …` copies what it adds, and not the container that it assigns again."""
+    copied: list[type] = []
+
+    def spy(value: Any, *rest: Any, **options: Any) -> Any:
+        copied.append(type(value))
+        return values_copy(value, *rest, **options)
+
+    values_copy = values.copy
+    monkeypatch.setattr(values, "copy", spy)
+    edit = StateTree({"l": [1], "m": {"l": [[1]]}}).begin()
+    edit.view["l"] += [2]
+    edit.view["m"]["l"][0] += [2]
+    assert [int, int] == copied
 
 
 def _reading(root: dict[Any, Any]) -> MapView:
@@ -215,16 +232,32 @@ def test_read_only_views_refuse_writes(write: Callable[[Any], object]) -> None:
 
 
 def test_one_edit_at_a_time() -> None:
-    """A second edit is refused while one is open; an ended edit cannot be ended again."""
+    """A second edit is refused while one is open, and a finished edit cannot be finished again."""
     tree = StateTree({})
     edit = tree.begin()
     with pytest.raises(EditClash):
         tree.begin()
     edit.finish()
-    for end in (edit.finish, edit.undo):
-        with pytest.raises(ReadOnlyState):
-            end()
+    with pytest.raises(ReadOnlyState):
+        edit.finish()
     assert isinstance(tree.begin(), Edit)
+
+
+def test_undo_after_finish() -> None:
+    """A finished edit can be taken back until the next one is begun, and not half of that one with it."""
+    tree = StateTree({"a": 1, "b": 2})
+    first = tree.begin()
+    del first.view["a"]
+    assert [["remove", ["a"]]] == ops_to_value(first.finish())
+    first.undo()
+    assert ["a", "b"] == list(tree.root)
+    second = tree.begin()
+    second.view["a"] = 3
+    second.finish()
+    tree.begin().view["a"] = 4
+    with pytest.raises(ReadOnlyState):
+        second.undo()
+    assert {"a": 4, "b": 2} == tree.root
 
 
 def test_stale_views() -> None:
