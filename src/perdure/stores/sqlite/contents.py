@@ -74,10 +74,10 @@ def read_blob(connection: sqlite3.Connection, digest: bytes, place: str) -> byte
     if found is None:
         raise KeyError(digest.hex())
     blob_no, size, is_packed = found
-    stored = b"".join(part for (part,) in connection.execute(SQL["blob_parts"], (blob_no,)))
     try:
+        stored = b"".join(part for (part,) in connection.execute(SQL["blob_parts"], (blob_no,)))
         raw = decompress(stored) if is_packed else stored
-    except zstandard.ZstdError as error:
+    except (zstandard.ZstdError, TypeError) as error:  # TypeError: a part that is no longer bytes
         raise StoreBroken(place, f"blob {digest.hex()} cannot be unpacked: {error}") from error
     if len(raw) != size or hashlib.sha256(raw).digest() != digest:
         raise StoreBroken(place, f"blob {digest.hex()} does not match its digest")

@@ -26,6 +26,7 @@ SCHEMA_VERSION: Final = len(_MIGRATIONS)
 _PAGE_BYTES: Final = 8192
 _WAL_BYTES: Final = 4 * MIB  # from this size on the write-ahead log is carried over into the database
 _FULL_SYNC: Final = 2  # what `PRAGMA synchronous` answers for FULL
+_SQLITE_BYTES_MIN: Final = 512  # of the smallest page there is
 _PROBE_BYTES: Final = 64 * 1024
 
 
@@ -132,6 +133,8 @@ def _check_file(path: str) -> bool:
         raise StoreUnreadable(path, "it is not a regular file")
     if found.st_size == 0:
         raise StoreUnreadable(path, "it is empty, and perdure never leaves an empty file; remove it or restore a copy")
+    if found.st_size < _SQLITE_BYTES_MIN:  # SQLite would take it for a new database
+        raise StoreUnreadable(path, f"it is not an SQLite database, only {found.st_size} bytes")
     closed = _why_closed(path)
     if closed:
         raise StoreUnreadable(path, closed)

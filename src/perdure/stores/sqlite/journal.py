@@ -72,6 +72,8 @@ def _read_page(connection: sqlite3.Connection, task: str, after: int, due: int |
     rows = connection.execute(SQL["page"], (start, base | SEQ_MAX, READ_PAGE_ROWS))
     try:
         for key, last_seq, frames, last_digest in rows:
+            if not isinstance(frames, bytes):
+                raise Damaged(task, key & SEQ_MAX, f"its frames are {type(frames).__name__}, not bytes")
             page.append(StoredAppend(key & SEQ_MAX, last_seq, frames, last_digest))
             size += len(frames)
             if size >= _PAGE_BYTES:

@@ -60,7 +60,7 @@ class Writer:
         self._is_stopping = False
         self._unanswered = 0  # of what was put into the queue; loop's thread only
         self._lonely = 0  # appends in a row that met no other; loop's thread only
-        self._median_s = 0.0  # of commits, running
+        self._median_s = 0.0  # of commits of one append, running
 
     # --- loop's thread ------------------------------------------------------------------------------------------
     def append(self, pending: Pending) -> Awaitable[None]:
@@ -177,8 +177,9 @@ class Writer:
             if is_busy(error):
                 raise
             return self._commits.settle(batch, error)
-        took = time.perf_counter() - began
-        self._median_s += _MEDIAN_STEP_S if took > self._median_s else -_MEDIAN_STEP_S
+        if len(batch) == 1:
+            took = time.perf_counter() - began
+            self._median_s += _MEDIAN_STEP_S if took > self._median_s else -_MEDIAN_STEP_S
         return answers
 
     def _break(self, error: Exception) -> StoreError:
