@@ -46,6 +46,12 @@ def counted(
     return perdure.tool(effect=effect, name=name, **options)(fn)  # type: ignore[no-any-return]
 
 
+async def until(holds: Callable[[], object]) -> None:
+    """Let the others work until `holds()`."""
+    while not holds():
+        await asyncio.sleep(0)  # noqa: ASYNC110 - whatever it waits for: a thread, a call, an entry
+
+
 class StillClock:
     """A clock that only moves when it is told to, or by `step_us` at each look."""
 
