@@ -12,13 +12,12 @@ from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
-from perdure.codec import leaves
-from perdure.codec.leaves import LeafWriter
 from perdure.core.resume import find_unanchored
 from perdure.core.tracking import MapView
 from perdure.engine import action, crashpoints
 from perdure.engine.action import Options
 from perdure.engine.boundary import Boundary
+from perdure.engine.handle import Handle
 from perdure.engine.loops import Each, current_place
 from perdure.engine.rollback import roll_back
 from perdure.engine.session import Session, editing
@@ -29,7 +28,6 @@ from perdure.errors import (
     ActionTimedOut,
     CheckFailed,
     OutcomeUnknown,
-    StopRequested,
     ToolUndeclared,
 )
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
@@ -38,7 +36,6 @@ from perdure.model.document import Document
 from perdure.model.effect import Effect
 from perdure.model.ids import check_key, check_name, cut_text
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
-from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 from perdure.tools import Tool
 
 P = ParamSpec("P")
@@ -47,61 +44,13 @@ T = TypeVar("T")
 Reducer = Callable[[Any, R], object]  # (writable state, result); what it returns is not looked at
 
 
-class Task:
+class Task(Handle):
     """One task in the hands of its program."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
-        self._branch = session.fold.branch
+        super().__init__(session)
         self._begun: set[str] = set()  # names of the loops begun in this call of the program
         self._plain = Using(session, self._branch, Options())  # what `act` without settings uses
-
-    # --- what it is -------------------------------------------------------------------------------------------------
-    @property
-    def id(self) -> str:
-        """The task's id: 32 hex digits, never used again."""
-        return self._session.task
-
-    @property
-    def name(self) -> str:
-        """The task's name."""
-        return self._session.fold.ledger.name
-
-    @property
-    def goal(self) -> str:
-        """What is wanted, as recorded at the start."""
-        return self._session.fold.ledger.goal
-
-    @property
-    def workspace(self) -> str:
-        """Folder of the task's files, "" where it has none."""
-        return self._session.fold.ledger.workspace
-
-    @property
-    def attempt(self) -> int:
-        """1 at the first call of the program, one more at each new call on this task."""
-        return self._session.fold.ledger.attempt
-
-    @property
-    def status(self) -> str:
-        """Where the task stands: one of `model.status.Status`."""
-        return self._session.fold.ledger.status
-
-    @property
-    def strategy(self) -> Strategy:
-        """The strategy to follow; `Strategy("default")` where none were declared."""
-        strategies = self._session.fold.ledger.strategies
-        return strategies[self._session.fold.document.strategy] if strategies else DEFAULT_STRATEGY
-
-    @property
-    def lessons(self) -> list[str]:
-        """What abandoned branches taught, oldest first."""
-        return list(self._session.fold.ledger.lessons)
-
-    @property
-    def state(self) -> MapView:
-        """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
-        return self._session.fold.tree.view()
 
     # --- actions ----------------------------------------------------------------------------------------------------
     @overload
@@ -239,63 +188,6 @@ class Task:
         if name not in session.fold.document.checks:
             session.put(e.CheckJudged(name=name, passed=True))
             await session.commit()
-
-    async def adopt(self, steps: Sequence[str]) -> None:
-        """Record the plan: the ordered sub-goals. The same plan again writes nothing."""
-        session = self._session
-        session.gate("plan", self._branch)
-        if session.fold.document.plan == tuple(steps):
-            return
-        session.put(e.PlanAdopted(steps=tuple(steps)))
-        await session.commit()
-        session.tell("plan_adopted", steps=list(steps))
-
-    # --- telling ----------------------------------------------------------------------------------------------------
-    async def note(self, text: str, **fields: Any) -> None:
-        """Write one line for people into log and terminal."""
-        session = self._session
-        session.gate("note", self._branch)
-        writer = LeafWriter()
-        raw = msgspec.Raw(leaves.encode(fields, writer)) if fields else e.NOTHING
-        session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
-        await session.commit()
-        session.tell("note", text=text, **fields)
-
-    async def fact(self, text: str, *, source: str = "") -> None:
-        """State something verified; it survives every rollback."""
-        session = self._session
-        session.gate("fact", self._branch)
-        text = cut_text(text, ERROR_MESSAGE_BYTES_MAX)
-        if text not in session.fold.ledger.facts:
-            session.put(e.FactStated(text=text, source=source))
-            await session.commit()
-
-    async def ask(self, question: str) -> Never:
-        """Ask a person and wait outside of this process: the task needs a human from here on."""
-        self._session.gate("question", self._branch)
-        raise StopRequested(self.id, "question", cut_text(question, ERROR_MESSAGE_BYTES_MAX))
-
-    async def fail(self, reason: str) -> Never:
-        """End the task as failed; its scene is kept."""
-        self._session.gate("fail", self._branch)
-        raise StopRequested(self.id, "fail", cut_text(reason, ERROR_MESSAGE_BYTES_MAX))
-
-    # --- time and chance, recorded ----------------------------------------------------------------------------------
-    def now(self) -> int:
-        """UTC in microseconds since 1970, recorded with the next append."""
-        return cast("int", self._draw(self._session.world.clock.now()))
-
-    def random(self) -> float:
-        """A float in [0, 1), recorded with the next append."""
-        return cast("float", self._draw(self._session.world.ids.random()))
-
-    def new_id(self) -> str:
-        """22 letters of 128 random bits, recorded with the next append."""
-        return cast("str", self._draw(self._session.world.ids.short_id()))
-
-    def _draw(self, value: object) -> object:
-        self._session.drawn.append(value)
-        return value
 
 
 class Using:

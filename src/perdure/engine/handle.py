@@ -1,0 +1,130 @@
+"""The quiet half of `Task`: what the task is, and what its program says of itself. Makes no actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Never, cast
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
+from perdure.core.tracking import MapView
+from perdure.engine.session import Session
+from perdure.errors import StopRequested
+from perdure.limits import ERROR_MESSAGE_BYTES_MAX
+from perdure.model import entry as e
+from perdure.model.ids import cut_text
+from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
+
+
+class Handle:
+    """One task in the hands of one call of its program (one branch)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._branch = session.fold.branch
+
+    # --- what it is -------------------------------------------------------------------------------------------------
+    @property
+    def id(self) -> str:
+        """The task's id: 32 hex digits, never used again."""
+        return self._session.task
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self._session.fold.ledger.name
+
+    @property
+    def goal(self) -> str:
+        """What is wanted, as recorded at the start."""
+        return self._session.fold.ledger.goal
+
+    @property
+    def workspace(self) -> str:
+        """Folder of the task's files, "" where it has none."""
+        return self._session.fold.ledger.workspace
+
+    @property
+    def attempt(self) -> int:
+        """1 at the first call of the program, one more at each new call on this task."""
+        return self._session.fold.ledger.attempt
+
+    @property
+    def status(self) -> str:
+        """Where the task stands: one of `model.status.Status`."""
+        return self._session.fold.ledger.status
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy to follow; `Strategy("default")` where none were declared."""
+        strategies = self._session.fold.ledger.strategies
+        return strategies[self._session.fold.document.strategy] if strategies else DEFAULT_STRATEGY
+
+    @property
+    def lessons(self) -> list[str]:
+        """What abandoned branches taught, oldest first."""
+        return list(self._session.fold.ledger.lessons)
+
+    @property
+    def state(self) -> MapView:
+        """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
+        return self._session.fold.tree.view()
+
+    async def adopt(self, steps: Sequence[str]) -> None:
+        """Record the plan: the ordered sub-goals. The same plan again writes nothing."""
+        session = self._session
+        session.gate("plan", self._branch)
+        if session.fold.document.plan == tuple(steps):
+            return
+        session.put(e.PlanAdopted(steps=tuple(steps)))
+        await session.commit()
+        session.tell("plan_adopted", steps=list(steps))
+
+    # --- telling ----------------------------------------------------------------------------------------------------
+    async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - values of the codec's domain
+        """Write one line for people into log and terminal."""
+        session = self._session
+        session.gate("note", self._branch)
+        writer = LeafWriter()
+        raw = msgspec.Raw(leaves.encode(fields, writer)) if fields else e.NOTHING
+        session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
+        await session.commit()
+        session.tell("note", text=text, **fields)
+
+    async def fact(self, text: str, *, source: str = "") -> None:
+        """State something verified; it survives every rollback."""
+        session = self._session
+        session.gate("fact", self._branch)
+        text = cut_text(text, ERROR_MESSAGE_BYTES_MAX)
+        if text not in session.fold.ledger.facts:
+            session.put(e.FactStated(text=text, source=source))
+            await session.commit()
+
+    async def ask(self, question: str) -> Never:
+        """Ask a person and wait outside of this process: the task needs a human from here on."""
+        self._session.gate("question", self._branch)
+        raise StopRequested(self.id, "question", cut_text(question, ERROR_MESSAGE_BYTES_MAX))
+
+    async def fail(self, reason: str) -> Never:
+        """End the task as failed; its scene is kept."""
+        self._session.gate("fail", self._branch)
+        raise StopRequested(self.id, "fail", cut_text(reason, ERROR_MESSAGE_BYTES_MAX))
+
+    # --- time and chance, recorded ----------------------------------------------------------------------------------
+    def now(self) -> int:
+        """UTC in microseconds since 1970, recorded with the next append."""
+        return cast("int", self._draw(self._session.world.clock.now()))
+
+    def random(self) -> float:
+        """A float in [0, 1), recorded with the next append."""
+        return cast("float", self._draw(self._session.world.ids.random()))
+
+    def new_id(self) -> str:
+        """22 letters of 128 random bits, recorded with the next append."""
+        return cast("str", self._draw(self._session.world.ids.short_id()))
+
+    def _draw(self, value: object) -> object:
+        self._session.drawn.append(value)
+        return value
