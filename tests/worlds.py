@@ -48,8 +48,8 @@ def counted(
 
 async def until(holds: Callable[[], object]) -> None:
     """Let the others work until `holds()`."""
-    while not holds():
-        await asyncio.sleep(0)  # noqa: ASYNC110 - whatever it waits for: a thread, a call, an entry
+    while not holds():  # noqa: ASYNC110 - whatever it waits for: a thread, a call, an entry
+        await asyncio.sleep(0)
 
 
 class StillClock:

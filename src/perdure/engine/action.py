@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from types import NoneType
 from typing import Any, Final, Literal
 
@@ -312,7 +311,7 @@ async def _dispatch(session: Session, work: Work) -> Outcome:
     return await _fail(session, work, caught.error)
 
 
-def _outlived(session: Session, work: Work, thread: Future[Any]) -> None:
+def _outlived(session: Session, work: Work, thread: asyncio.Future[Any]) -> None:
     """The call is over and its thread is not: what it comes to settles the action, if that is still open then."""
     session.late[work.action] = dispatch.when_done(
         thread, lambda error, value: settle_late(session, work, error, value)

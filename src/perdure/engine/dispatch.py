@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future
 from typing import Any, Protocol
 
 from perdure.engine.boundary import Boundary
@@ -38,7 +37,7 @@ class Job(Protocol):
     def timeout_s(self) -> float: ...  # noqa: D102
 
 
-async def call(session: Session, job: Job, outlived: Callable[[Future[Any]], None]) -> Any:  # noqa: ANN401 - whatever the tool returns
+async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[Any]], None]) -> Any:  # noqa: ANN401 - whatever the tool returns
     """Return what the tool returns; raise what it raises, or OutOfTimeError.
 
     A thread cannot be stopped: where one still runs when the call is over, `outlived` is told of it.
@@ -46,14 +45,15 @@ async def call(session: Session, job: Job, outlived: Callable[[Future[Any]], Non
     tool, given, effect_key = job.tool, job.given, job.effect_key
     token = current_tool.set(tool.name)
     deadline = session.world.ticker.arm(job.timeout_s)
-    thread: Future[Any] | None = None
+    thread: asyncio.Future[Any] | None = None
     try:
         if tool.quick:
             return tool.call(given, effect_key)
         if tool.is_coroutine:
             return await tool.call(given, effect_key)
-        thread = session.world.threads.submit(contextvars.copy_context().run, tool.call, given, effect_key)
-        return await asyncio.shield(asyncio.wrap_future(thread))
+        run = contextvars.copy_context().run
+        thread = asyncio.wrap_future(session.world.threads.submit(run, tool.call, given, effect_key))
+        return await asyncio.shield(thread)
     except asyncio.CancelledError:
         if thread is not None:
             outlived(thread)
@@ -85,18 +85,17 @@ async def probe(session: Session, tool: Tool[..., Any], given: Mapping[str, obje
 
 
 def when_done(
-    thread: Future[Any], settle: Callable[[BaseException | None, object], Awaitable[Outcome | None]]
+    thread: asyncio.Future[Any], settle: Callable[[BaseException | None, object], Awaitable[Outcome | None]]
 ) -> asyncio.Future[Outcome | None]:
     """Call `settle(error, value)` on this loop when `thread` has ended; the future has what it returns."""
 
     async def wait() -> Outcome | None:
-        future = asyncio.wrap_future(thread)
-        await asyncio.wait([future])
-        if future.cancelled():
+        await asyncio.wait([thread])
+        if thread.cancelled():
             return None
-        error = future.exception()
+        error = thread.exception()
         with Boundary():  # nobody waits for sure: what is refused here stands in the journal or kills the handle
-            return await settle(error, None if error else future.result())
+            return await settle(error, None if error else thread.result())
         return None
 
     return asyncio.ensure_future(wait())
