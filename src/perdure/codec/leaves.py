@@ -79,10 +79,9 @@ def record(value: object, leaf: LeafWriter) -> tuple[bytes, object]:
 
 def encode_patch(operations: Iterable[Op], leaf: LeafWriter) -> bytes:
     """Return `encode(ops_to_value(operations), leaf)`, without walking through the shell of each operation."""
-    wires = [
-        [kind, [_to_wire(step, leaf) for step in path], *(_to_wire(redact(part), leaf) for part in parts)]
-        for kind, path, *parts in ops_to_value(operations)
-    ]
+    wires: list[Any] = []
+    for kind, path, *parts in cast("list[list[Any]]", redact(ops_to_value(operations))):
+        wires.append([kind, [_to_wire(step, leaf) for step in path], *[_to_wire(part, leaf) for part in parts]])
     return _encode_json(wires)
 
 
@@ -155,7 +154,7 @@ def _index(value: Any, path: list[Any], known: dict[str | bytes, list[Any]]) -> 
         for number, item in enumerate(cast("list[Any]", value)):
             _index(item, [*path, number], known)
     elif type(value) is dict:
-        for key, item in cast("dict[Any, Any]", value).items():
+        for key, item in cast("dict[Any, Any]", value).items():  # type: ignore[redundant-cast]  # pyright needs it
             _index(item, [*path, values.to_wire(key)], known)
 
 

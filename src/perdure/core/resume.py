@@ -6,7 +6,7 @@ Pure: `find` looks at document and ledger, the engine obeys. The rules in words 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -58,6 +58,7 @@ class Unanchored(msgspec.Struct, frozen=True):
 
 
 Finding = Fresh | Answered | Interrupted | Clash | Unanchored
+_FRESH: Final = Fresh()
 
 
 def key_of(tool: str, key: str) -> str:
@@ -92,6 +93,8 @@ def find(call: Call, document: Document, ledger: Ledger, claimed: AbstractSet[st
 
 def find_unanchored(document: Document, claimed: AbstractSet[str]) -> Kept | None:
     """Return the effect's outcome that only this call of the program knows: neither state nor checkpoint holds it."""
+    if not document.loose:
+        return None
     waiting = (kept for kept in document.loose if not (kept.free or kept.anchored or kept.unapplied))
     return next((kept for kept in waiting if kept.action in claimed), None)
 
@@ -154,5 +157,7 @@ def _interrupted(call: Call, names: tuple[str, ...], ledger: Ledger, claimed: Ab
             return Interrupted(action)
         if call.key and not action.effect.is_free:
             return Clash(action.intent)
+    if not ledger.failed_keys:
+        return _FRESH
     failed = (ledger.failed_keys.get(failed_key_of(name, call)) for name in names)
     return Fresh(next((key for key in failed if key), ""))

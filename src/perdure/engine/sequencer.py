@@ -69,11 +69,14 @@ class Sequencer:
         return place.seq
 
     def flush(self, consumed: tuple[str, ...] = ()) -> Awaitable[None]:
-        """Hand all that was put to the store as one append; await the result to know that it is durable."""
+        """Hand all that was put to the store as one append; await the result to know that it is durable.
+
+        Who awaits it marks the sequencer dead where the store refuses (`Session.commit`).
+        """
         if self.dead is not None:
             raise self.dead
         if not self._frames:
-            return self._acknowledged(self._last)  # they may be on their way in somebody else's append
+            return _shielded(self._last)  # they may be on their way in somebody else's append
         fold, (expected_seq, prev_digest) = self.fold, self._before
         append = Append(
             expected_seq=expected_seq,
@@ -89,7 +92,7 @@ class Sequencer:
         self._frames, self._blobs, self._summary_due, self.pending_since = [], {}, False, None
         self._before = (fold.seq, fold.digest)
         self._last = self._store.append(fold.task, append)
-        return self._acknowledged(self._last)
+        return _shielded(self._last)
 
     def summary(self) -> TaskSummary:
         """Return what `list` shall show of the task as it stands."""
@@ -121,12 +124,10 @@ class Sequencer:
             self._summary_due = True
         return place, digest, len(frame)
 
-    async def _acknowledged(self, answer: Awaitable[None]) -> None:
-        try:
-            await (asyncio.shield(answer) if isinstance(answer, asyncio.Future) else answer)
-        except StoreError as error:
-            self.dead = error
-            raise
+
+def _shielded(answer: Awaitable[None]) -> Awaitable[None]:
+    """Several may wait for one answer: who is cancelled must not take it from the others."""
+    return asyncio.shield(answer) if isinstance(answer, asyncio.Future) else answer
 
 
 class _Done:

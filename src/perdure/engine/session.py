@@ -19,7 +19,16 @@ from perdure.core.tracking import Edit
 from perdure.engine.boundary import Boundary
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.ticker import Ticker
-from perdure.errors import BranchLeft, EditOpen, NestedAct, ResumeDiverged, StopRequested, StoreBroken, TaskFinished
+from perdure.errors import (
+    BranchLeft,
+    EditOpen,
+    NestedAct,
+    ResumeDiverged,
+    StopRequested,
+    StoreBroken,
+    StoreError,
+    TaskFinished,
+)
 from perdure.limits import PARALLEL_ACTIONS_MAX, STORE_BUSY_S, TICK_S
 from perdure.model import entry as e
 from perdure.model.outcome import Outcome
@@ -145,7 +154,11 @@ class Session:
 
     async def commit(self, consumed: tuple[str, ...] = ()) -> None:
         """Wait until all that was put is durable. A cancellation of the caller does not take it back."""
-        await self.sequencer.flush(consumed)
+        try:
+            await self.sequencer.flush(consumed)
+        except StoreError as error:
+            self.sequencer.dead = error
+            raise
         if self.after_commit is not None:
             self.after_commit()
 
