@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import NoneType
 from typing import Any, Final, Literal
 
@@ -93,14 +93,12 @@ class Ending(msgspec.Struct, kw_only=True):
     by: str = ""
 
 
-async def perform(
+def perform(
     session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
-) -> tuple[str, Outcome]:
-    """Answer one call of `tool` with the arguments `given` by name; return (action id, outcome)."""
+) -> Coroutine[Any, Any, tuple[str, Outcome]]:
+    """Answer one call of `tool` with the arguments `given` by name; return (action id, outcome), to be awaited."""
     work = _prepare(session, tool, given, options, then)
-    if not work.call.key:
-        return await _answer(session, work)
-    return await _answer_alone(session, work)
+    return _answer_alone(session, work) if work.call.key else _answer(session, work)
 
 
 async def settle_late(session: Session, work: Work, error: BaseException | None, value: object) -> Outcome | None:
@@ -252,14 +250,16 @@ async def _leave_in_doubt(session: Session, work: Work, reason: str) -> Outcome:
 
 async def _run(session: Session, work: Work) -> Outcome:
     """Intent, tool, outcome."""
-    async with session.slots:
-        session.running.add(work.action)
-        session.claim(work.action)
-        try:
-            await _intend(session, work)
-            return await _dispatch(session, work)
-        finally:
-            session.running.discard(work.action)
+    if not session.slots.try_take():
+        await session.slots.take()
+    session.running.add(work.action)
+    session.claim(work.action)
+    try:
+        await _intend(session, work)
+        return await _dispatch(session, work)
+    finally:
+        session.running.discard(work.action)
+        session.slots.give()
 
 
 async def _intend(session: Session, work: Work) -> None:
@@ -307,7 +307,7 @@ async def _dispatch(session: Session, work: Work) -> Outcome:
             raise
     if caught.error is None:
         crashpoints.reach("after_effect")
-        return await _judge(session, work, value)
+        return await (_succeed(session, work, value) if work.tool.valid is None else _judge(session, work, value))
     return await _fail(session, work, caught.error)
 
 
@@ -403,7 +403,8 @@ async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed 
     )
     await session.commit()
     crashpoints.reach("after_outcome")
-    session.tell("action_settled", action=work.action, tool=work.call.tool, seq=seq, outcome=ending.outcome)
+    if session.world.hooks:
+        _tell_settled(session, work, ending, seq)
     if cancelled is not None:
         raise cancelled
     return failure
@@ -420,6 +421,15 @@ async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
     except asyncio.CancelledError as cancelled:
         return cancelled
     return None
+
+
+def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> None:
+    told = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
+    if work.began:
+        told["duration_us"] = int((session.world.clock.monotonic() - work.began) * 1_000_000)
+    if ending.error is not None:
+        told["error"] = f"{ending.error.type}: {ending.error.message}"
+    session.tell("action_settled", **told)
 
 
 def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...], e.Raw]:

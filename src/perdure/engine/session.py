@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -55,6 +56,41 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[Hook, ...] = ()
 
 
+class Slots:
+    """At most so many at once, first come first served. Unlike a semaphore's, the free case needs no await."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._waiting: deque[asyncio.Future[None]] = deque()  # empty while there are free ones
+
+    def try_take(self) -> bool:
+        """Take a slot if one is free; return whether it was."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
+    async def take(self) -> None:
+        """Wait for a slot and take it."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # it was given to us in the same moment
+                self.give()
+            raise
+
+    def give(self) -> None:
+        """Give a slot back: to the one who has waited longest, if there is one."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
+
+
 class Session:
     """The state of one task in this process, from claim to release."""
 
@@ -70,7 +106,7 @@ class Session:
         self.running: set[str] = set()  # actions in flight in this process, all of them claimed
         self.busy_keys: dict[str, asyncio.Future[None]] = {}
         self.late: dict[str, asyncio.Future[Outcome | None]] = {}  # what threads that outlived their call come to
-        self.slots = asyncio.Semaphore(PARALLEL_ACTIONS_MAX)
+        self.slots = Slots(PARALLEL_ACTIONS_MAX)
         self.edit_closed = asyncio.Event()
         self.edit_closed.set()
         self.stop: StopRequested | None = None

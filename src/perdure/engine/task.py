@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 
 import msgspec
@@ -221,13 +221,13 @@ class Using:
         _, outcome = await self._perform(tool, args, kwargs, then)
         return outcome
 
-    async def _perform(
+    def _perform(
         self,
         tool: Any,
         args: tuple[object, ...],
         kwargs: dict[str, object],
         then: Any,
-    ) -> tuple[str, Outcome]:
+    ) -> Coroutine[Any, Any, tuple[str, Outcome]]:
         if not isinstance(tool, Tool):
             raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))
         declared = cast("Tool[..., Any]", tool)
@@ -236,7 +236,7 @@ class Using:
         place = current_place.get()
         if place is not None and not options.key and place.belongs_to(self._session, self._branch):
             options = msgspec.structs.replace(options, key=place.next_key(declared.name), loop=place.loop)
-        return await action.perform(self._session, declared, declared.bind(args, kwargs), options, then)
+        return action.perform(self._session, declared, declared.bind(args, kwargs), options, then)
 
 
 def _is_passed(session: Session, name: str) -> bool:
