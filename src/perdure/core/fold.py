@@ -275,7 +275,9 @@ def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, 
     )
     document.checkpoints.append(mark)
     _drop_loose(fold, keep_effects=True)
-    document.loose = [msgspec.structs.replace(kept, anchored=True) for kept in document.loose]
+    document.loose = [
+        kept if kept.anchored else msgspec.structs.replace(kept, anchored=True) for kept in document.loose
+    ]
 
 
 def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: bool) -> None:  # noqa: FBT001
@@ -293,7 +295,8 @@ def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
     forgotten: running those again does no harm.
     """
     document, ledger = fold.document, fold.ledger
-    document.loose = [kept for kept in document.loose if kept.unapplied or (keep_effects and not kept.free)]
+    if document.loose:
+        document.loose = [kept for kept in document.loose if kept.unapplied or (keep_effects and not kept.free)]
     stale = [a.action for a in ledger.open.values() if a.effect.is_free and a.epoch < fold.epoch]
     for action in stale:
         del ledger.open[action]

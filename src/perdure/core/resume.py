@@ -5,6 +5,7 @@ Pure: `find` looks at document and ledger, the engine obeys. The rules in words 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, Literal
 
@@ -61,6 +62,40 @@ Finding = Fresh | Answered | Interrupted | Clash | Unanchored
 _FRESH: Final = Fresh()
 
 
+class LooseIndex:
+    """Finds a loose outcome without going through all of them; a program that never edits has as many as calls.
+
+    Derived from `Document.loose`, whose list is only ever appended to or put away for another one.
+    """
+
+    def __init__(self) -> None:
+        self._items: list[Kept] = []
+        self._seen = 0
+        self._effects: list[Kept] = []
+        self._by_digest: dict[bytes, list[Kept]] = {}
+
+    def effects(self, document: Document) -> list[Kept]:
+        """Return those that neither state nor checkpoint holds, in journal order."""
+        self._follow(document.loose)
+        return self._effects
+
+    def equal(self, call: Call, document: Document) -> Sequence[Kept]:
+        """Return those with the arguments of `call`, in journal order."""
+        self._follow(document.loose)
+        return self._by_digest.get(call.digest, ())
+
+    def _follow(self, items: list[Kept]) -> None:
+        if items is self._items and len(items) == self._seen:
+            return
+        if items is not self._items:
+            self._items, self._seen, self._effects, self._by_digest = items, 0, [], {}
+        for kept in items[self._seen :]:
+            self._by_digest.setdefault(kept.digest, []).append(kept)
+            if not (kept.free or kept.anchored or kept.unapplied):
+                self._effects.append(kept)
+        self._seen = len(items)
+
+
 def key_of(tool: str, key: str) -> str:
     """Return the name under which an outcome is kept; a tool name has no line break, so it is unambiguous."""
     return f"{tool}\n{key}"
@@ -71,12 +106,16 @@ def failed_key_of(tool: str, call: Call | OpenAction) -> str:
     return key_of(tool, f"{call.loop}\n{call.key}\n{call.digest.hex()}")
 
 
-def find(call: Call, document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> Finding:
+def find(
+    call: Call, document: Document, ledger: Ledger, claimed: AbstractSet[str], index: LooseIndex | None = None
+) -> Finding:
     """Return how `call` is to be answered.
 
-    `claimed` holds the ids of actions that this call of the program has made or been handed already.
+    `claimed` holds the ids of actions that this call of the program has made or been handed already. `index` saves
+    time where the same document is asked again and again, and changes nothing else.
     """
-    unanchored = find_unanchored(document, claimed) or _loose_in_flight(ledger, claimed)
+    index = index or LooseIndex()
+    unanchored = find_unanchored(document, claimed, index) or _loose_in_flight(ledger, claimed)
     if unanchored is not None:
         return Unanchored(unanchored)
     names = call.names or (call.tool,)
@@ -84,19 +123,18 @@ def find(call: Call, document: Document, ledger: Ledger, claimed: AbstractSet[st
         kept = _keyed(call, names, document)
         if kept is not None:
             return Answered(kept) if kept.digest == call.digest else Clash(kept.settled)
-    elif call.takes_loose:
-        loose = _loose(call, names, document, claimed)
+    elif call.takes_loose and document.loose:
+        equal = index.equal(call, document)
+        loose = _loose(equal, names, claimed) if equal else None
         if loose is not None:
             return Answered(loose)
     return _interrupted(call, names, ledger, claimed)
 
 
-def find_unanchored(document: Document, claimed: AbstractSet[str]) -> Kept | None:
+def find_unanchored(document: Document, claimed: AbstractSet[str], index: LooseIndex | None = None) -> Kept | None:
     """Return the effect's outcome that only this call of the program knows: neither state nor checkpoint holds it."""
-    if not document.loose:
-        return None
-    waiting = (kept for kept in document.loose if not (kept.free or kept.anchored or kept.unapplied))
-    return next((kept for kept in waiting if kept.action in claimed), None)
+    effects = (index or LooseIndex()).effects(document) if document.loose else ()
+    return next((kept for kept in effects if kept.action in claimed), None) if effects else None
 
 
 def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> list[str]:
@@ -139,10 +177,9 @@ def _keyed(call: Call, names: tuple[str, ...], document: Document) -> Kept | Non
     return None
 
 
-def _loose(call: Call, names: tuple[str, ...], document: Document, claimed: AbstractSet[str]) -> Kept | None:
-    for kept in document.loose:
-        is_due = kept.unapplied or kept.action not in claimed
-        if is_due and kept.digest == call.digest and kept.tool in names:
+def _loose(equal: Sequence[Kept], names: tuple[str, ...], claimed: AbstractSet[str]) -> Kept | None:
+    for kept in equal:
+        if (kept.unapplied or kept.action not in claimed) and kept.tool in names:
             return kept
     return None
 

@@ -153,7 +153,7 @@ async def _answer_alone(session: Session, work: Work) -> tuple[str, Outcome]:
 
 async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
     fold = session.fold
-    match resume.find(work.call, fold.document, fold.ledger, session.claimed):
+    match resume.find(work.call, fold.document, fold.ledger, session.claimed, session.loose):
         case Answered(kept):
             session.claim(kept.action)
             return kept.action, await _hand_out(session, work, kept.settled, unapplied=kept.unapplied)

@@ -102,6 +102,7 @@ class Session:
         self.epoch = sequencer.fold.epoch
         self.claimed: set[str] = set()  # actions that this call of the program has made or been handed; see `claim`
         self._claims_max = _CLAIMS_MIN
+        self.loose = resume.LooseIndex()
         self._called_at = 0  # seq of the entry that says so
         self.running: set[str] = set()  # actions in flight in this process, all of them claimed
         self.busy_keys: dict[str, asyncio.Future[None]] = {}
