@@ -53,12 +53,19 @@ async def make_snapshot(session: Session, seq: int) -> None:
     if shadow.seq != seq:
         return
     raw = await asyncio.to_thread(snapshots.encode_fold, shadow)
+    if _is_over(session):
+        return
     digest = snapshots.digest_of(raw)
     head = SnapshotHead(seq=seq, branch=shadow.branch, fold_version=FOLD_VERSION, digest=digest, size=len(raw))
     await store.save_snapshot(session.task, head, snapshots.parts_of(raw))
-    if session.is_closed or session.sequencer.dead is not None:
+    if _is_over(session):
         return
     session.fold.snapshot_size = len(raw)
     session.put(e.SnapshotTaken(at_seq=seq, digest=digest))
     confirmed = [taken for taken in (await store.snapshots(session.task)) if taken.seq <= seq]
     await store.forget_snapshots(session.task, [taken.seq for taken in confirmed[: SNAPSHOTS_KEPT + 1]])
+
+
+def _is_over(session: Session) -> bool:
+    """Whether the session writes no more: what is saved for it now would never be confirmed."""
+    return session.is_closed or session.sequencer.dead is not None
