@@ -96,8 +96,10 @@ def _made_again(outcome: Outcome, undisturbed: Outcome) -> list[str]:
 
 def _excused(call: str, outcome: Outcome) -> int:
     """Return how many kills met `call` under way: it had begun since the kill before, and was not settled."""
-    if call.startswith(NEVER_TWICE):
-        return 0
+    if call.startswith(NEVER_TWICE) and not any(kill["spec"].startswith("moment") for kill in outcome["kills"]):
+        return (
+            0  # killed at a moment, it may have begun and not yet done anything: then a person lets it be called again
+        )
     under_way = [kill["calls"].get(call, 0) - kill["settled"].get(call, 0) for kill in outcome["kills"]]
     return sum(now > before for before, now in itertools.pairwise([0, *under_way])) + _refused(call, outcome)
 

@@ -2,8 +2,8 @@
 
     python -m tests.crash.sweep JOB FOLDER < cases > outcomes          (one JSON value a line)
 
-A case is a list of crash points, one for each run in turn ("any:17", "after_effect:3"); runs after the last are left
-alone. This process has imported perdure and opened nothing; every run, every look into a store and the person who
+A case says for each run in turn where it dies: at a crash point ("any:17", "after_effect:3") or at a moment
+("moment:120", in ms after its begin); runs after the last are left alone. This process has imported perdure and opened nothing; every run, every look into a store and the person who
 settles what nobody can know are children of it. Started by `playing.py`.
 """
 
@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -77,7 +78,7 @@ def play(wanted: Job, case: list[str], folder: Path) -> dict[str, Any]:
     asked: list[str] = []
     for number in range(RUNS_MAX):
         spec = case[number] if number < len(case) else ""
-        status = _in_child(folder, f"run {number}", lambda spec=spec: _run(wanted, folder, spec))
+        status = _in_child(folder, f"run {number}", lambda spec=spec: _run(wanted, folder, spec), _moment_of(spec))
         if os.WIFSIGNALED(status):
             kills.append(_kill(folder, number, spec, os.WTERMSIG(status)))
             continue
@@ -121,7 +122,7 @@ def _run(wanted: Job, folder: Path, spec: str) -> dict[str, int]:
             workspace = str(folder / "workspace")
             await runtime.run(wanted.program, TASK, args=wanted.arguments, goal=wanted.goal, workspace=workspace)
 
-    crashpoints.arm(spec)
+    crashpoints.arm("" if _moment_of(spec) else spec)
     try:
         asyncio.run(run())
     except perdure.NeedsHuman:
@@ -213,8 +214,18 @@ def _look(folder: Path, name: str, question: Callable[[perdure.Runtime], Awaitab
     return _said(folder, name)
 
 
-def _in_child(folder: Path, name: str, work: Callable[[], Any]) -> int:
-    return os.waitpid(_fork(work, folder, name), 0)[1]
+def _in_child(folder: Path, name: str, work: Callable[[], Any], moment_s: float = 0.0) -> int:
+    """Do `work` in a child, killed after `moment_s` where that is given; return how it ended."""
+    child = _fork(work, folder, name)
+    if moment_s:
+        time.sleep(moment_s)
+        os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
+
+
+def _moment_of(spec: str) -> float:
+    name, _, number = spec.partition(":")
+    return int(number) / 1000 if name == "moment" else 0.0
 
 
 def _fork(work: Callable[[], Any], folder: Path, name: str = "case") -> int:

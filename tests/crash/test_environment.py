@@ -1,6 +1,7 @@
 """The crash points as a command meets them: armed by the environment, and only where it says that this is a test."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -57,6 +58,21 @@ def test_without_the_word_that_it_is_a_test_nothing_is_killed(tmp_path: Path):
     done = _run(tmp_path, PERDURE_CRASH="after_effect:3")
 
     assert (0, "12") == (done.returncode, done.stdout.splitlines()[-1])
+
+
+def test_the_sweep_of_the_how_to_does_what_its_page_says(tmp_path: Path):
+    """The two files of docs/how-to/crash-sweep.md, saved and run, print the line that the page promises."""
+    page = (ROOT / "docs" / "how-to" / "crash-sweep.md").read_text("utf-8")
+    program, sweep = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "orders.py").write_text(program)
+    (tmp_path / "sweep.py").write_text(sweep)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "sweep.py")], capture_output=True, text=True, env=environment, check=False
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert f"says `{done.stdout.strip()}`" in page
 
 
 def _run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

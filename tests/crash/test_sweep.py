@@ -113,6 +113,18 @@ def test_killed_at_any_point_of_the_run_after_a_kill(tmp_path: Path, name: str):
     assert [] == playing.judge_all(outcomes, undisturbed)
 
 
+@pytest.mark.slow
+def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path):
+    """Kills that wait for no point, one every 5 ms and two in a row: in the midst of a commit, a thread, a tool."""
+    undisturbed = _undisturbed("harvest", tmp_path)
+    cases = [[f"moment:{ms}", f"moment:{ms // 2 + 5}"] for ms in range(5, 405, 5)]
+    outcomes = playing.play("harvest", cases, tmp_path / "killed")
+    _report(outcomes, undisturbed)
+
+    assert len(cases) / 2 < sum(bool(outcome["kills"]) for outcome in outcomes)
+    assert [] == playing.judge_all(outcomes, undisturbed)
+
+
 def _undisturbed(job: str, folder: Path) -> Outcome:
     [outcome] = playing.play(job, [[]], folder / "undisturbed")
     assert "succeeded" == outcome["standing"]
