@@ -1,0 +1,142 @@
+"""The rules by which a call is found again, as values: no store, no engine."""
+
+import msgspec
+import pytest
+
+from perdure.core.resume import (
+    Answered,
+    Call,
+    Clash,
+    Fresh,
+    Interrupted,
+    Unanchored,
+    failed_key_of,
+    find,
+    key_of,
+    left_behind,
+    rule_for,
+)
+from perdure.model.document import Document, Kept
+from perdure.model.effect import PRESETS
+from perdure.model.ledger import Ledger, OpenAction
+
+PURE, NEVER, KEYED = PRESETS["pure"], PRESETS["irreversible"], PRESETS["idempotent"]
+
+
+def call(tool="t", digest=b"d", effect=PURE, **more):
+    """Return a call."""
+    return Call(tool=tool, digest=digest, effect=effect, **more)
+
+
+def kept(action="a", tool="t", digest=b"d", **more):
+    """Return a recorded outcome."""
+    return Kept(action=action, tool=tool, digest=digest, intent=1, settled=2, **more)
+
+
+def opened(action="a", tool="t", digest=b"d", effect=NEVER, **more):
+    """Return an open action."""
+    made = OpenAction(
+        action=action, tool=tool, digest=digest, effect=effect, intent=1, epoch=1, branch=0, intended_at=0
+    )
+    return msgspec.structs.replace(made, **more)
+
+
+def ledger(*actions, **more):
+    """Return a ledger with these open actions."""
+    return Ledger(open={one.action: one for one in actions}, **more)
+
+
+def test_nothing_on_record_is_fresh():
+    """With the key of an equal call that failed, if there was one."""
+    asked = call(effect=KEYED)
+    failed = ledger(failed_keys={failed_key_of("t", asked): "K"})
+    assert Fresh() == find(asked, Document(), ledger(), set())
+    assert Fresh("K") == find(asked, Document(), failed, set())
+    for other in (call(effect=KEYED, digest=b"e"), call(effect=KEYED, key="k"), call(effect=KEYED, loop="l")):
+        assert Fresh() == find(other, Document(), failed, set())
+
+
+def test_a_loose_outcome_answers_equal_calls_once_in_order():
+    """The same tool and digest, not claimed yet."""
+    document = Document(loose=[kept("a1"), kept("a2"), kept("b", digest=b"e"), kept("c", tool="u")])
+    assert Answered(kept("a1")) == find(call(), document, ledger(), set())
+    assert Answered(kept("a2")) == find(call(), document, ledger(), {"a1"})
+    assert Fresh() == find(call(), document, ledger(), {"a1", "a2"})
+    assert Fresh() == find(call(takes_loose=False), document, ledger(), set())
+    assert Answered(kept("c", tool="u")) == find(call("new", names=("new", "u")), document, ledger(), set())
+
+
+def test_an_unapplied_outcome_is_handed_out_even_when_claimed():
+    """Its reducer is still to be run, in the same call of the program, too."""
+    waiting = kept(unapplied=True)
+    assert Answered(waiting) == find(call(), Document(loose=[waiting]), ledger(), {"a"})
+
+
+@pytest.mark.parametrize("loop", ["", "l"])
+def test_a_keyed_outcome_answers_its_key_and_nothing_else(loop):
+    """Other arguments clash; another key, loop or tool is fresh."""
+    group = {key_of("t", "k"): kept(key="k")}
+    document = Document(places={loop: group}) if loop else Document(keyed=group)
+    assert Answered(kept(key="k")) == find(call(key="k", loop=loop), document, ledger(), {"a"})
+    assert Clash(2) == find(call(key="k", loop=loop, digest=b"e"), document, ledger(), set())
+    for other in (call(key="x", loop=loop), call(key="k", loop="other"), call("u", key="k", loop=loop), call()):
+        assert Fresh() == find(other, document, ledger(), set())
+
+
+def test_an_open_action_of_an_earlier_run_is_interrupted():
+    """Found by tool, place and digest; one in flight here is not."""
+    action = opened(key="k", loop="l")
+    asked = call(key="k", loop="l", effect=NEVER)
+    assert Interrupted(action) == find(asked, Document(), ledger(action), set())
+    assert Fresh() == find(asked, Document(), ledger(action), {"a"})
+    assert Clash(1) == find(call(key="k", loop="l", digest=b"e", effect=NEVER), Document(), ledger(action), set())
+    assert Fresh() == find(call(key="k", effect=NEVER), Document(), ledger(action), set())
+
+
+def test_an_effect_in_doubt_is_never_fresh():
+    """Also when this call of the program has made it."""
+    action = opened(in_doubt=True)
+    assert Interrupted(action) == find(call(effect=NEVER), Document(), ledger(action), {"a"})
+
+
+@pytest.mark.parametrize(
+    ("document", "actions", "claimed", "is_refused"),
+    [
+        ([kept(free=False)], [], {"a"}, True),
+        ([kept(free=False)], [], set(), False),  # another call's business: left_behind sees to it
+        ([kept(free=False, anchored=True)], [], {"a"}, False),
+        ([kept(free=False, unapplied=True)], [], {"a"}, False),
+        ([kept(free=True)], [], {"a"}, False),
+        ([], [opened()], {"a"}, True),
+        ([], [opened(in_doubt=True)], {"a"}, False),
+        ([], [opened(key="k")], {"a"}, False),
+        ([], [opened(reduces=True)], {"a"}, False),
+        ([], [opened(effect=PURE)], {"a"}, False),
+        ([], [opened()], set(), False),
+    ],
+)
+def test_a_loose_effect_must_be_anchored_before_the_next_call(document, actions, claimed, is_refused):
+    """Settled or in flight, made or handed out in this call of the program."""
+    found = find(call("u", digest=b"u"), Document(loose=document), ledger(*actions), claimed)
+    assert is_refused == isinstance(found, Unanchored)
+
+
+def test_left_behind_are_unclaimed_effects_settled_or_open():
+    """Free ones, anchored ones and claimed ones are not."""
+    document = Document(loose=[kept("a", free=False), kept("b"), kept("c", free=False, anchored=True)])
+    held = ledger(opened("d"), opened("e", effect=PURE))
+    assert ["t (a)", "t (d)"] == left_behind(document, held, set())
+    assert [] == left_behind(document, held, {"a", "d"})
+
+
+def test_every_retry_word_has_its_rule():
+    """And `retry` alone decides."""
+    rules = {name: rule_for(opened(effect=effect)) for name, effect in PRESETS.items()}
+    assert {
+        "pure": "run",
+        "idempotent": "run",
+        "workspace": "run",
+        "verifiable": "probe",
+        "compensable": "doubt",
+        "irreversible": "doubt",
+    } == rules
