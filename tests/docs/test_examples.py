@@ -113,6 +113,20 @@ def test_the_readme_program_publishes_once_however_it_is_killed(point, tmp_path)
     assert resumed.stdout.splitlines()[-1] == f"published, {len(documents[0].read_text('utf-8'))} characters"
 
 
+def test_the_readme_shows_what_the_demo_prints(tmp_path):
+    """Each line of the excerpt stands in the demo's output; figures, digests and names of documents may differ."""
+    (excerpt,) = [block.text for block in pages.blocks_of(README) if block.language == "text"]
+    done = run(["bash", "-c", "perdure demo"], tmp_path, TMPDIR=str(tmp_path))
+    assert 0 == done.returncode, done.stderr
+    printed = [without_figures(line) for line in done.stdout.splitlines()]
+    assert [] == [line for line in map(without_figures, excerpt.splitlines()) if line not in printed]
+
+
+def without_figures(line):
+    """Return a line of the demo with what depends on machine and Python version taken out."""
+    return re.sub(r"\((read|extract) [^)]*\)|\b[0-9a-f]{64}\b|\d+(\.\d+)?", "#", line)
+
+
 def test_every_command_line_of_the_pages_exists():
     """Each `perdure VERB --option` that a page shows is a verb with that option."""
     commands = get_command(app).commands
