@@ -413,7 +413,7 @@ class ActionError(PerdureError):
 
 
 class ActionFailed(ActionError):
-    """The tool failed. `error_type`, `error_message`, `failure_class`, `attempts` are as recorded."""
+    """The tool failed; `error` is the recorded `model.failure.ErrorRecord` (type, message, failure class, causes)."""
 
     def __init__(self, action: str, tool: str, error: Any) -> None:  # noqa: ANN401 - model.failure.ErrorRecord, a layer above
         self.action = action
