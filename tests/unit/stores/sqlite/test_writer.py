@@ -40,6 +40,12 @@ async def alone(store, chain):
     store._all_writes._median_s = 0.0
 
 
+async def taken(store):
+    """Wait until the writer's thread has taken all that is queued."""
+    while store._all_writes._queue:  # noqa: ASYNC110 - a thread empties it, no event tells
+        await asyncio.sleep(0)
+
+
 def is_inline(answer):
     """Whether the append was committed by the call itself."""
     return not isinstance(answer, asyncio.Future)
@@ -176,9 +182,11 @@ def test_no_room_refuses_and_passes(tmp_path):
         commits._connection.execute(f"PRAGMA max_page_count = {pages}")
         other = await begun(store, 2)
         appends = [chain.next(bytes(9_000)) for _ in range(40)]
-        outcomes = await asyncio.gather(
-            *(store.append(chain.task, append) for append in appends), return_exceptions=True
-        )
+        with store._all_writes._gate:  # the first is on its way alone, the rest is queued behind it
+            answers = [store.append(chain.task, appends[0])]
+            await taken(store)
+            answers += [store.append(chain.task, append) for append in appends[1:]]
+        outcomes = await asyncio.gather(*answers, return_exceptions=True)
         assert [StoreFull] * 40 == list(map(type, outcomes))
         assert 1 == len(await journal_of(store, chain.task))
         await store.append(other.task, other.next())
@@ -299,8 +307,7 @@ def test_a_renewal_goes_ahead_of_the_queue(tmp_path):
         gate.acquire()
         done = []
         first = store.append(chain.task, chain.next())  # taken by the thread, which now waits for the gate
-        while store._all_writes._queue:  # noqa: ASYNC110 - a thread empties it, no event tells
-            await asyncio.sleep(0)
+        await taken(store)
         appends = [store.append(chain.task, chain.next()) for _ in range(3)]
         renewal = asyncio.ensure_future(store.renew(chain.task, 1))
         await asyncio.sleep(0)
