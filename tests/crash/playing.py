@@ -18,6 +18,7 @@ from typing import Any
 
 from perdure.engine import crashpoints
 from tests.crash.ledger import UNREADABLE
+from tests.crash.sweep import ANSWERS
 
 ROOT = Path(__file__).parents[2]
 LATER = ("during_undo",)  # points that this version cannot reach: undoing effects comes later
@@ -51,6 +52,7 @@ def judge(outcome: Outcome, undisturbed: Outcome) -> list[str]:
     """Return what is wrong with `outcome`, a line each; the folder of one that is right is removed."""
     wrong = [
         *(f"{what} is {outcome[what]!r}" for what in _SAME if outcome[what] != undisturbed[what]),
+        *(f"it stopped: {answer}" for answer in outcome["asked"] if answer not in ANSWERS),
         *(f"verify found {finding}" for finding in outcome["findings"]),
         *(f"ended by {kill['signal']} at {kill['spec']}" for kill in outcome["kills"] if kill["signal"] != "SIGKILL"),
         *(f"{action} was told to the program and is lost" for kill in outcome["kills"] for action in kill["lost"]),

@@ -121,7 +121,7 @@ def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path):
     outcomes = playing.play("harvest", cases, tmp_path / "killed")
     _report(outcomes, undisturbed)
 
-    assert len(cases) / 2 < sum(bool(outcome["kills"]) for outcome in outcomes)
+    assert 10 <= sum(bool(outcome["kills"]) for outcome in outcomes)  # on a fast machine, many come after its end
     assert [] == playing.judge_all(outcomes, undisturbed)
 
 
