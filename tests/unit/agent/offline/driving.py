@@ -11,6 +11,8 @@ from perdure.model.failure import ErrorRecord
 from perdure.model.move import Act, AdoptPlan, Ask, Checkpoint, Finish, PolicyView
 from perdure.model.outcome import Failed, Succeeded
 
+MOVES_MAX = 1_000
+
 
 def write_files(folder: Path, files: dict[str, str]) -> Path:
     """Write `files` (path → text) below `folder`."""
@@ -24,10 +26,9 @@ def drive(goal, workspace, memory=None, moves_max=None):
     """Make moves until the policy finishes or asks, or `moves_max` are made. Returns (memory, moves)."""
     memory = {} if memory is None else memory
     moves, last = [], None
-    while True:
+    while len(moves) != moves_max:
+        assert len(moves) < MOVES_MAX, "the policy goes round in circles"
         view = PolicyView(goal=goal, workspace=str(workspace), memory=memory, last=last)
-        if len(moves) == moves_max:
-            return memory, moves
         move = OfflinePolicy().next(view)
         moves.append(move)
         match move:
@@ -38,7 +39,8 @@ def drive(goal, workspace, memory=None, moves_max=None):
             case Act():
                 last = act(memory, move)
             case Ask() | Finish():
-                return memory, moves
+                break
+    return memory, moves
 
 
 def act(memory, move):
