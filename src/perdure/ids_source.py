@@ -20,8 +20,11 @@ class SystemIds:
         return self.salt().hex()
 
     def short_id(self) -> str:
-        """22 letters of 128 random bits."""
-        return base64.urlsafe_b64encode(self.salt())[:22].decode("ascii")
+        """22 letters of 128 random bits, the first of them no dash: people type ids on command lines."""
+        while True:
+            drawn = base64.urlsafe_b64encode(self.salt())[:22].decode("ascii")
+            if drawn[0] != "-":
+                return drawn
 
     def salt(self) -> bytes:
         """16 random bytes."""
