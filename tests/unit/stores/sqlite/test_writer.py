@@ -295,6 +295,12 @@ def test_others_go_on_while_a_large_append_is_under_way(tmp_path):
             note("first", first), note("large", large), note("behind", behind), note("between", between)
         )
         assert ["first", "between", "large", "behind"] == done
+        answers = [
+            store.append(one.task, append)
+            for one in (chain, other)
+            for append in (replace(one.next(), blobs=((digest_of(raw[1:]), raw[1:]),)), one.next())
+        ]
+        await asyncio.gather(*answers)  # the small one behind a large one that waits does not overtake it
 
     on_store(work, tmp_path / "a.db")
 
