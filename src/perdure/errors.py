@@ -318,6 +318,21 @@ class KeyReused(UsageError):
         )
 
 
+class KeyMissing(UsageError):
+    """An equal effect without a key is on record, held by a checkpoint only.
+
+    A resumed program could not tell this call from that one: it would be skipped, or made twice.
+    """
+
+    def __init__(self, tool: str, seq: int) -> None:
+        self.tool = tool
+        self.seq = seq
+        super().__init__(
+            f"an equal call of {tool!r} without a key is on record (entry {seq}), and a resumed program could not tell "
+            "the two apart; give each call its own: `task.using(key=...).act(...)`"
+        )
+
+
 class EffectNotAnchored(UsageError):
     """The next act would make it impossible to find an effect's outcome again."""
 

@@ -239,6 +239,8 @@ def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: 
     if payload.action:
         _mark_applied(fold.document, payload.action)
     fold.document.changed = header.seq
+    if not payload.action:
+        fold.document.edited = header.seq
     _drop_loose(fold, keep_effects=bool(payload.action))
 
 
@@ -274,10 +276,10 @@ def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, 
         name=payload.name, seq=header.seq, changed=document.changed, reason=payload.reason, verdict=payload.verdict
     )
     document.checkpoints.append(mark)
-    _drop_loose(fold, keep_effects=True)
-    document.loose = [
-        kept if kept.anchored else msgspec.structs.replace(kept, anchored=True) for kept in document.loose
-    ]
+    for kept in document.loose:
+        if not (kept.free or kept.unapplied):
+            document.anchored[key_of(kept.tool, kept.digest.hex())] = kept
+    _drop_loose(fold)
 
 
 def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: bool) -> None:  # noqa: FBT001
@@ -290,8 +292,8 @@ def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
     """What no call has claimed by now is never handed out.
 
     An effect's outcome survives the patch of another action. A checkpoint anchors it: a program that is called anew
-    comes by the same call and must find it. An edit forgets it, for from then on the program can ask its state (the
-    engine refuses both while it is unclaimed). What waits for its reducer stays. Free intents of earlier runs are
+    comes by the same call and must find it. After an edit the program can ask its state (the engine refuses both while
+    the outcome is unclaimed). What waits for its reducer stays. Free intents of earlier runs are
     forgotten: running those again does no harm.
     """
     document, ledger = fold.document, fold.ledger
@@ -333,11 +335,11 @@ def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandon
 
 
 def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
-    """`jump` has put the earlier document in place; of what was loose then, the new branch finds what was anchored."""
+    """`jump` has put the earlier document in place; what was loose then is not handed out on the new branch."""
     ledger = fold.ledger
     ledger.rollback, ledger.rollbacks = None, ledger.rollbacks + 1
     ledger.open = {name: action for name, action in ledger.open.items() if not action.effect.is_free}
-    fold.document.loose = [kept for kept in fold.document.loose if kept.anchored]
+    fold.document.loose = []
     fold.document.changed = header.seq
 
 

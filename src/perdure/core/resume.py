@@ -25,6 +25,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""  # the user's key, or the place in loop `loop`
     loop: str = ""
     takes_loose: bool = True  # False for poll tools and fresh=True
+    reduces: bool = False  # it has a `then=`: the program asks its state before it makes the call again
     names: tuple[str, ...] = ()  # the tool's present name and its aliases
 
 
@@ -58,7 +59,13 @@ class Unanchored(msgspec.Struct, frozen=True):
     kept: Kept | OpenAction
 
 
-Finding = Fresh | Answered | Interrupted | Clash | Unanchored
+class Twin(msgspec.Struct, frozen=True):
+    """An equal effect without a key is on record, and whether this is the same call again cannot be told."""
+
+    kept: Kept
+
+
+Finding = Fresh | Answered | Interrupted | Clash | Unanchored | Twin
 _FRESH: Final = Fresh()
 
 
@@ -91,7 +98,7 @@ class LooseIndex:
             self._items, self._seen, self._effects, self._by_digest = items, 0, [], {}
         for kept in items[self._seen :]:
             self._by_digest.setdefault(kept.digest, []).append(kept)
-            if not (kept.free or kept.anchored or kept.unapplied):
+            if not (kept.free or kept.unapplied):
                 self._effects.append(kept)
         self._seen = len(items)
 
@@ -128,6 +135,11 @@ def find(
         loose = _loose(equal, names, claimed) if equal else None
         if loose is not None:
             return Answered(loose)
+    if document.anchored and call.takes_loose and not (call.key or call.reduces or call.effect.is_free):
+        anchored = _anchored(call, names, document)
+        if anchored is not None:
+            is_told_apart = anchored.settled > document.edited and anchored.action not in claimed
+            return Answered(anchored) if is_told_apart else Twin(anchored)
     return _interrupted(call, names, ledger, claimed)
 
 
@@ -142,8 +154,8 @@ def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -
 
     An edit, a checkpoint or the end of the program may not pass them: they would be forgotten.
     """
-    waiting = [kept for kept in document.loose if not (kept.free or kept.anchored)]
-    loose = [f"{kept.tool} ({kept.action})" for kept in waiting if kept.action not in claimed]
+    waiting = [kept for kept in document.loose if not kept.free and kept.action not in claimed]
+    loose = [f"{kept.tool} ({kept.action})" for kept in waiting]
     open_ = [f"{a.tool} ({a.action})" for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed]
     return loose + open_
 
@@ -175,6 +187,11 @@ def _keyed(call: Call, names: tuple[str, ...], document: Document) -> Kept | Non
         if kept is not None:
             return kept
     return None
+
+
+def _anchored(call: Call, names: tuple[str, ...], document: Document) -> Kept | None:
+    found = (document.anchored.get(key_of(name, call.digest.hex())) for name in names)
+    return next((kept for kept in found if kept is not None), None)
 
 
 def _loose(equal: Sequence[Kept], names: tuple[str, ...], claimed: AbstractSet[str]) -> Kept | None:

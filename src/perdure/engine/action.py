@@ -20,12 +20,12 @@ import msgspec
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.core import resume
-from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, Unanchored
+from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, Twin, Unanchored
 from perdure.engine import arguments, crashpoints, dispatch
 from perdure.engine.boundary import Boundary
 from perdure.engine.loading import read_entry, result_of
 from perdure.engine.session import Session
-from perdure.errors import EffectNotAnchored, KeyReused, ReducerFailed, UsageError
+from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused, ReducerFailed, UsageError
 from perdure.limits import EDIT_WAIT_S
 from perdure.model import entry as e
 from perdure.model.effect import Effect
@@ -132,6 +132,7 @@ def _prepare(
         key=options.key,
         loop=options.loop,
         takes_loose=not (tool.poll or options.fresh),
+        reduces=then is not None,
         names=(name, *tool.aliases),
     )
     action = session.world.ids.short_id()
@@ -167,6 +168,8 @@ async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
             raise KeyReused(work.call.tool, work.call.key, seq)
         case Unanchored(kept):
             raise EffectNotAnchored(kept.action, kept.tool)
+        case Twin(kept):
+            raise KeyMissing(work.call.tool, kept.settled)
 
 
 async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) -> Outcome:

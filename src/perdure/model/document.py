@@ -18,7 +18,6 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str = ""  # empty: loose
     free: bool = True
     unapplied: bool = False  # its `then=` is still to be run
-    anchored: bool = False  # loose, and a checkpoint has passed it: found again by an equal call, never demanded
 
 
 class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -32,6 +31,8 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     positions: dict[str, Position] = {}
     keyed: dict[str, Kept] = {}  # by tool and key (`core.resume.key_of`)
     places: dict[str, dict[str, Kept]] = {}  # by loop: outcomes of the body that is open, by tool and place
-    loose: list[Kept] = []  # in journal order; at most one of them is an effect that nothing has anchored
+    loose: list[Kept] = []  # in journal order; at most one of them is an effect
+    anchored: dict[str, Kept] = {}  # effects without a key that only a checkpoint holds, by tool and digest
+    edited: int = 0  # seq of the last edit: what was anchored before it answers no call any more
     checkpoints: list[Checkpoint] = []
     checks: dict[str, int] = {}  # passed on this branch: name -> seq
