@@ -27,6 +27,7 @@ PerdureError
 │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
 │   ├── GoalUnknown        the chosen model does not understand this goal
 │   ├── KeyReused          the same key with other arguments
+│   ├── KeyMissing         an equal effect without a key is on record
 │   ├── EffectNotAnchored  an effect's outcome could be lost by what comes next
 │   ├── NestedAct          an act inside a running tool
 │   ├── ActionsInFlight    not possible while actions are running
