@@ -1,9 +1,10 @@
 """The crash sweep: a job with every kind of act is killed by SIGKILL at each of its points, and nobody can tell.
 
-Nothing here is simulated: real processes, a real store on disk, real services outside. What was tried to see these
-tests fail: the intent written after the effect (`book` and `ring` happen twice), no commit before the effect (the
-same), a new key for each attempt (letters arrive twice), a checkpoint that a resumed program marks again (it stops as
-diverged), an effect that its checkpoint does not hold (sent twice).
+Nothing here is simulated: real processes, a real store on disk, real services outside. What was broken to see these
+tests fail, and did: the intent of an effect not made durable before the call; a new key at each attempt; a probe that
+is not asked; a `never` tool that is called again; an outcome told before it is durable; a keyed outcome or a loop's
+place that is forgotten; a checkpoint marked again by a resumed program (it stops as diverged); an effect that its
+checkpoint does not hold (sent twice); a rollback that the next run does not finish.
 """
 
 from collections import Counter
