@@ -193,7 +193,6 @@ KEPT = st.builds(
     settled=st.just(2),
     free=st.booleans(),
     unapplied=st.booleans(),
-    anchored=st.booleans(),
 )
 FREE = Effect(retry="free", undo="nothing")
 
