@@ -18,12 +18,12 @@ from tests.unit.stores.sqlite.appender import frames_of
 strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed: system calls not counted")
 
 
-def start(path, number, appends, *more, under=()):
+def start(path, number, appends, *more, under=(), commits=""):
     """Start the appender."""
     command = [*under, sys.executable, "-m", "tests.unit.stores.sqlite.appender", path, number, appends, *more]
     return subprocess.Popen(
         [str(word) for word in command],
-        env={"PYTHONPATH": f"src{os.pathsep}.", "PATH": os.environ["PATH"]},
+        env={"PYTHONPATH": f"src{os.pathsep}.", "PATH": os.environ["PATH"], "COMMITS": commits},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -146,11 +146,12 @@ def test_an_append_is_one_sync(tmp_path):
 
 
 @strace
+@pytest.mark.parametrize("commits", ["inline", "queued"])
 @pytest.mark.parametrize("when", [25, 40])
-def test_after_a_failed_sync_nothing_is_believed(when, tmp_path):
+def test_after_a_failed_sync_nothing_is_believed(when, commits, tmp_path):
     """An EIO of one fdatasync breaks the store for good: no later append is acknowledged; all before it are there."""
     under = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"inject=fdatasync:error=EIO:when={when}")
-    with start(tmp_path / "a.db", 1, 60, under=under) as child:
+    with start(tmp_path / "a.db", 1, 60, under=under, commits=commits) as child:
         out, err = child.communicate(timeout=100)
     assert "" == err
     lines = out.splitlines()
@@ -163,14 +164,15 @@ def test_after_a_failed_sync_nothing_is_believed(when, tmp_path):
 
 
 @strace
+@pytest.mark.parametrize("commits", ["inline", "queued"])
 @pytest.mark.parametrize("cause", ["ENOSPC", "EDQUOT"])
-def test_no_room_is_said_and_passes(cause, tmp_path):
+def test_no_room_is_said_and_passes(cause, commits, tmp_path):
     """A full device or a used-up quota refuses appends with StoreFull, and the same process goes on afterwards."""
     path = tmp_path / "a.db"
     paths = [word for name in (f"{path}-wal", f"{path}.room") for word in ("-P", name)]
     faults = (f"inject=pwrite64:error={cause}:when=60..90", f"inject=write:error={cause}")
     under = ("strace", "-f", "-qq", "-o", "/dev/null", *paths, "-e", faults[0], "-e", faults[1])
-    with start(path, 1, 60, under=under) as child:
+    with start(path, 1, 60, under=under, commits=commits) as child:
         out, _ = child.communicate(timeout=100)
     lines = out.splitlines()
     assert any("StoreFull" in line for line in lines)
