@@ -53,7 +53,7 @@ class Journal(Protocol):
         Tested in this order: an append whose last_seq already lies there with the same last_digest succeeds (whatever
         the epoch); an epoch other than the lease's raises Fenced; a wrong expected_seq raises Conflict. A refusal
         leaves nothing visible and touches no other task's append. Raises StoreFull (nothing written, may be tried
-        again), StoreBroken (closed for good), StoreBusy, TaskUnknown, NameTaken (a summary takes the name of another living
+        again), StoreBroken (closed for good), StoreBusy, TaskUnknown, NameTaken (a summary takes the name of a living
         task), LimitExceeded (frames over 8 MiB). All of them come from the await, none from the call.
         """
         ...
