@@ -12,7 +12,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perdure
@@ -26,7 +26,7 @@ from perdure.engine.session import Slots
 from perdure.limits import PARALLEL_ACTIONS_MAX
 from perdure.model.document import Document, Kept
 from perdure.model.effect import Effect
-from perdure.model.ledger import Ledger
+from perdure.model.ledger import Ledger, OpenAction
 from perdure.model.patch import Op, ops_to_value
 
 RESULT = "r" * 200
@@ -184,20 +184,38 @@ def test_a_result_is_handed_out_as_a_reader_gets_it(value):
     assert values.canonical(leaves.decode(raw, writer.blobs)) == values.canonical(recorded)
 
 
+FREE, KEYED = Effect(retry="free", undo="nothing"), Effect(retry="keyed", undo="impossible")
+ACTIONS = st.sampled_from("abcd")
+TOOLS = st.sampled_from(["read", "send"])
+DIGESTS = st.sampled_from([b"1", b"2"])
+EFFECTS = st.sampled_from([FREE, KEYED])
 KEPT = st.builds(
     Kept,
-    action=st.sampled_from("abcdefgh"),
-    tool=st.sampled_from(["read", "send"]),
-    digest=st.sampled_from([b"1", b"2"]),
+    action=ACTIONS,
+    tool=TOOLS,
+    digest=DIGESTS,
     intent=st.just(1),
     settled=st.just(2),
     free=st.booleans(),
     unapplied=st.booleans(),
 )
-FREE = Effect(retry="free", undo="nothing")
+FEW_KEPT = st.lists(KEPT, max_size=2)
+OPEN = st.builds(
+    OpenAction,
+    action=ACTIONS,
+    tool=TOOLS,
+    effect=EFFECTS,
+    digest=DIGESTS,
+    intent=st.just(1),
+    epoch=st.just(1),
+    branch=st.just(0),
+    intended_at=st.just(0),
+    in_doubt=st.booleans(),
+)
+CALLS = st.builds(Call, tool=TOOLS, effect=EFFECTS, digest=DIGESTS, reduces=st.booleans())
 
 
-@given(st.lists(st.lists(KEPT, max_size=5) | KEPT, max_size=8), st.sets(st.sampled_from("abcdefgh")), st.data())
+@given(st.lists(st.lists(KEPT, max_size=5) | KEPT, max_size=8), st.sets(ACTIONS), st.data())
 def test_an_index_that_followed_finds_what_a_new_one_finds(changes, claimed, data):
     """However the list of loose outcomes grew or was put away, the index that followed it says the same."""
     index, document, ledger = resume.LooseIndex(), Document(), Ledger()
@@ -206,9 +224,21 @@ def test_an_index_that_followed_finds_what_a_new_one_finds(changes, claimed, dat
             document.loose.append(change)
         else:
             document.loose = change
-        call = Call(tool="read", effect=FREE, digest=data.draw(st.sampled_from([b"1", b"2", b"3"])))
+        call = data.draw(CALLS)
         expected = resume.find(call, document, ledger, claimed)
         assert expected == resume.find(call, document, ledger, claimed, index)
+
+
+@settings(max_examples=300)
+@given(FEW_KEPT, FEW_KEPT, st.lists(OPEN, max_size=2), st.sets(ACTIONS | st.sampled_from("xyz")), CALLS)
+def test_what_is_found_depends_on_no_claim_that_was_forgotten(loose, anchored, opened, claimed, call):
+    """Claims of actions that nobody asks about may be left out: what is found and what is left behind are the same."""
+    held = {resume.key_of(kept.tool, kept.digest.hex()): kept for kept in anchored if not kept.free}
+    document = Document(loose=loose, anchored=held)
+    ledger = Ledger(open={action.action: action for action in opened})
+    fewer = claimed & resume.actions_in_question(document, ledger)
+    assert resume.find(call, document, ledger, claimed) == resume.find(call, document, ledger, fewer)
+    assert resume.left_behind(document, ledger, claimed) == resume.left_behind(document, ledger, fewer)
 
 
 def test_claims_that_no_longer_matter_are_forgotten():

@@ -149,6 +149,12 @@ def find_unanchored(document: Document, claimed: AbstractSet[str], index: LooseI
     return next((kept for kept in effects if kept.action in claimed), None) if effects else None
 
 
+def actions_in_question(document: Document, ledger: Ledger) -> set[str]:
+    """Return the ids of which `find`, `find_unanchored` and `left_behind` may ask whether they are claimed."""
+    kept = (*document.loose, *document.anchored.values())
+    return {one.action for one in kept} | ledger.open.keys()
+
+
 def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> list[str]:
     """Return the actions with effects that the program has not asked for again, as "tool (action id)".
 

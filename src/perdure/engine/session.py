@@ -163,12 +163,11 @@ class Session:
     def claim(self, action: str) -> None:
         """Note that this call of the program has made `action`, or been handed it.
 
-        It matters only while the action is open or loose, so the others are forgotten whenever many have come together.
+        Whenever many have come together, those that nobody will ask about are forgotten.
         """
         self.claimed.add(action)
         if len(self.claimed) > self._claims_max:
-            ledger, document = self.fold.ledger, self.fold.document
-            self.claimed &= self.running | ledger.open.keys() | {kept.action for kept in document.loose}
+            self.claimed &= self.running | resume.actions_in_question(self.fold.document, self.fold.ledger)
             self._claims_max = max(_CLAIMS_MIN, 2 * len(self.claimed))
 
     # --- writing ----------------------------------------------------------------------------------------------------
