@@ -12,7 +12,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import perdure
@@ -199,6 +199,8 @@ KEPT = st.builds(
     free=st.booleans(),
     unapplied=st.booleans(),
 )
+SENT = Kept(action="a", tool="send", digest=b"1", intent=1, settled=2, free=False)
+SEND = Call(tool="send", effect=KEYED, digest=b"1")
 FEW_KEPT = st.lists(KEPT, max_size=2)
 OPEN = st.builds(
     OpenAction,
@@ -212,6 +214,7 @@ OPEN = st.builds(
     intended_at=st.just(0),
     in_doubt=st.booleans(),
 )
+IN_FLIGHT = OpenAction(action="a", tool="send", effect=KEYED, digest=b"1", intent=1, epoch=1, branch=0, intended_at=0)
 CALLS = st.builds(Call, tool=TOOLS, effect=EFFECTS, digest=DIGESTS, reduces=st.booleans())
 
 
@@ -229,8 +232,10 @@ def test_an_index_that_followed_finds_what_a_new_one_finds(changes, claimed, dat
         assert expected == resume.find(call, document, ledger, claimed, index)
 
 
-@settings(max_examples=300)
 @given(FEW_KEPT, FEW_KEPT, st.lists(OPEN, max_size=2), st.sets(ACTIONS | st.sampled_from("xyz")), CALLS)
+@example([], [SENT], [], {"a"}, SEND)
+@example([SENT], [], [], {"a"}, SEND)
+@example([], [], [IN_FLIGHT], {"a"}, SEND)
 def test_what_is_found_depends_on_no_claim_that_was_forgotten(loose, anchored, opened, claimed, call):
     """Claims of actions that nobody asks about may be left out: what is found and what is left behind are the same."""
     held = {resume.key_of(kept.tool, kept.digest.hex()): kept for kept in anchored if not kept.free}
