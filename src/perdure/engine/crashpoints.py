@@ -6,9 +6,11 @@ of whatever name), and only where `PERDURE_TESTING=1` stands beside it. Unarmed,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final
 
 NAMES: Final = (
@@ -25,6 +27,7 @@ NAMES: Final = (
 _counts: Counter[str] = Counter()
 _armed: dict[str, int] = {}
 _watching = False
+_watcher: Callable[[str], None] | None = None
 
 
 def reach(name: str) -> None:
@@ -33,6 +36,8 @@ def reach(name: str) -> None:
         return
     _counts[name] += 1
     _counts["any"] += 1
+    if _watcher is not None:
+        _watcher(name)
     if _armed.get(name) == _counts[name] or _armed.get("any") == _counts["any"]:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -48,6 +53,18 @@ def arm(spec: str) -> None:
         if name not in (*NAMES, "any"):
             raise ValueError(f"no crash point is called {name!r}; there are {', '.join(NAMES)} and any")
         _armed[name] = int(number or "1")
+
+
+@contextlib.contextmanager
+def watched(by: Callable[[str], None]) -> Iterator[None]:
+    """Call `by(name)` at each point while the block runs; what it raises is raised there."""
+    global _watching, _watcher
+    before = _watching, _watcher
+    _watching, _watcher = True, by
+    try:
+        yield
+    finally:
+        _watching, _watcher = before
 
 
 def reached() -> dict[str, int]:

@@ -52,7 +52,8 @@ async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[An
         if tool.is_coroutine:
             return await tool.call(given, effect_key)
         run = contextvars.copy_context().run
-        thread = asyncio.wrap_future(session.world.threads.submit(run, tool.call, given, effect_key))
+        loop = asyncio.get_running_loop()
+        thread = loop.run_in_executor(session.world.threads, run, tool.call, given, effect_key)
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
         if thread is not None:

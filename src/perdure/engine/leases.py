@@ -25,13 +25,7 @@ class Presence:
     """This runtime's sign of life."""
 
     def __init__(self, store: Store, ids: Ids) -> None:
-        self.holder = Holder(
-            boot=_read("/proc/sys/kernel/random/boot_id"),
-            pid_namespace=_namespace(),
-            pid=os.getpid(),
-            started=_started(),
-            token=ids.task_id(),
-        )
+        self.holder = this_process(ids.task_id())
         self._descriptor: int | None = None
         self._file: Path | None = None
         folder = holders_folder(store)
@@ -45,12 +39,28 @@ class Presence:
 
     def end(self) -> None:
         """Take the sign away; leases still held count as dead from here on."""
-        _here.discard(self.holder.token)
+        lose_sight(self.holder.token)
         if self._file is not None:
             self._file.unlink(missing_ok=True)
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def this_process(token: str) -> Holder:
+    """Return this process as the holder of leases."""
+    return Holder(
+        boot=_read("/proc/sys/kernel/random/boot_id"),
+        pid_namespace=_namespace(),
+        pid=os.getpid(),
+        started=_started(),
+        token=token,
+    )
+
+
+def lose_sight(token: str) -> None:
+    """Let the runtime of `token` count as dead where its store has no folder, whether it goes on or not."""
+    _here.discard(token)
 
 
 def holders_folder(store: Store) -> Path | None:

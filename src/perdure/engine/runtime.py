@@ -259,6 +259,11 @@ class Runtime:
             elif session.runner is not None:
                 session.runner.cancel()
 
+    def fold_of(self, task: str) -> Fold | None:
+        """Return the live fold of a task held here, for those who compare it with the journal; None where it is not."""
+        session = self._sessions.get(task)
+        return session.fold if session else None
+
     # --- opening ----------------------------------------------------------------------------------------------------
     async def _find(self, name: str) -> TaskSummary | None:
         """Return the newest task of exactly that name or id."""

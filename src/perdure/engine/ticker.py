@@ -77,7 +77,7 @@ class Ticker:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._deadlines: set[Deadline] = set()
+        self._deadlines: dict[Deadline, None] = {}  # in the order in which they were armed
         self._jobs: list[_Job] = []
         self._runner: asyncio.Task[None] | None = None
 
@@ -97,12 +97,12 @@ class Ticker:
     def arm(self, timeout_s: float) -> Deadline:
         """Return a deadline for the calling asyncio task, at most one beat late."""
         deadline = Deadline(self._clock.monotonic() + timeout_s)
-        self._deadlines.add(deadline)
+        self._deadlines[deadline] = None
         return deadline
 
     def disarm(self, deadline: Deadline) -> None:
         """Forget a deadline. A cancellation that it has sent and the tool has swallowed is taken back."""
-        self._deadlines.discard(deadline)
+        self._deadlines.pop(deadline, None)
         deadline.caught()
 
     def every(self, period_s: float, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -114,7 +114,7 @@ class Ticker:
             await asyncio.sleep(TICK_S)
             now = self._clock.monotonic()
             for deadline in [d for d in self._deadlines if d.at <= now]:
-                self._deadlines.discard(deadline)
+                del self._deadlines[deadline]
                 deadline.fire()
             for job in self._jobs:
                 if now >= job.next_at:
