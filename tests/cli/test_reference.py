@@ -8,7 +8,7 @@ import typer.main
 from perdure.cli import exits
 from perdure.cli.application import app
 from perdure.config import SETTINGS
-from perdure.views.history import log_lines
+from perdure.logs import lines as log_lines
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 CLI = (PAGES / "cli.md").read_text("utf-8")
@@ -60,7 +60,7 @@ def test_every_setting_stands_on_its_page():
 
 def test_every_field_of_a_line_is_explained():
     """The fields that a line can have, as its makers name them, stand in the tables of log.md."""
-    source = Path(log_lines.__code__.co_filename).read_text("utf-8")
+    source = Path(log_lines.__file__).read_text("utf-8")
     made = set(re.findall(r'(?m)^\s+"([a-z_]+)": ', source)) | set(re.findall(r"([a-z_]+)=(?:asked|settled)\.", source))
     explained = set(re.findall(r"`([a-z_]+)`", LOG))
     assert {"id", "inputs", "key", "effect_key", "settled_by", "tokens_in"} <= made

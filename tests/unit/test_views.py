@@ -18,6 +18,8 @@ from perdure.codec.entries import pack
 from perdure.core import snapshots
 from perdure.engine.loading import load_fold
 from perdure.errors import CheckpointUnknown, Damaged, UsageError
+from perdure.logs.plain import moment, to_line, to_plain
+from perdure.logs.walking import walk
 from perdure.model import entry as e
 from perdure.model.effect import PRESETS
 from perdure.model.entry import Driver, Header, Raw
@@ -29,10 +31,8 @@ from perdure.ports import Append, SnapshotHead, StoredAppend
 from perdure.stores.memory import MemoryStore, MemoryWorld
 from perdure.views.history import log_lines
 from perdure.views.listing import list_tasks
-from perdure.views.plain import moment, to_line, to_plain
 from perdure.views.showing import marks_of, show, state_of
 from perdure.views.verifying import verify
-from perdure.views.walking import walk
 
 TASK = "0123456789abcdef" * 2
 HEADER_BYTES = 117  # of a frame, behind its length

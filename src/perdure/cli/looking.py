@@ -66,7 +66,7 @@ def checkpoints(options: TaskOptions) -> None:
 
 def say_rows(rows: list[Row]) -> None:
     """Print tasks as a table."""
-    from perdure.views.plain import moment
+    from perdure.logs.plain import moment
 
     headings = ("NAME", "ID", "STATUS", "TRY", "CHANGED", "GOAL")
     cells = [
@@ -121,8 +121,8 @@ async def _state(options: StateOptions) -> None:
 
 
 async def _log(options: LogOptions) -> None:
+    from perdure.logs.plain import to_line
     from perdure.views.history import log_lines
-    from perdure.views.plain import to_line
 
     async with opened(options.place) as store:
         task = (await store.find(options.name)).task
@@ -151,7 +151,7 @@ def _about(row: Row) -> str:
 
 
 def _row_fields(row: Row) -> dict[str, object]:
-    from perdure.views.plain import moment
+    from perdure.logs.plain import moment
 
     one = row.summary
     fields: dict[str, object] = {

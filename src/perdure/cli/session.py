@@ -15,8 +15,8 @@ from perdure.cli.terminal import complain, say, say_json, status
 from perdure.config import Config
 from perdure.engine.runtime import Runtime, open_runtime
 from perdure.errors import PerdureError, TaskParked, TaskStopped
+from perdure.logs.plain import moment, to_plain
 from perdure.model.status import TaskSummary
-from perdure.views.plain import moment, to_plain
 
 _ID_SHOWN: Final = 8
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

@@ -73,7 +73,7 @@ def say_json(value: Any) -> None:  # noqa: ANN401 - any struct or plain value
     """Print one value as one line of JSON."""
     import msgspec
 
-    from perdure.views.plain import to_line
+    from perdure.logs.plain import to_line
 
     say_bytes(to_line(msgspec.to_builtins(value)))
 

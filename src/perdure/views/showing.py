@@ -15,11 +15,11 @@ from perdure.core.resume import rule_for
 from perdure.engine.loading import load_fold, read_entry
 from perdure.engine.rollback import find_checkpoint
 from perdure.errors import UsageError
+from perdure.logs.plain import Plain, fetch_blobs, moment, to_plain
 from perdure.model import entry as e
 from perdure.model.ledger import Ledger, OpenAction
 from perdure.ports import Store
 from perdure.views.listing import Row, look_at
-from perdure.views.plain import Plain, fetch_blobs, moment, to_plain
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -18,11 +18,11 @@ from perdure.core import snapshots
 from perdure.core.fold import Fold
 from perdure.engine.loading import load_fold
 from perdure.errors import CodecError, Damaged, StoreBroken
+from perdure.logs.lines import raws_of
+from perdure.logs.walking import Step, walk
 from perdure.model import entry as e
 from perdure.model.entry import Entry, Header
 from perdure.ports import SnapshotHead, Store
-from perdure.views.history import raws_of
-from perdure.views.walking import Step, walk
 
 _BLOBS_AT_ONCE: Final = 32
 _PROGRESS_EVERY: Final = 256

@@ -1,4 +1,4 @@
-"""A journal, frame by frame, that goes on behind damage: what `verify` and `log` read with.
+"""A journal, frame by frame, that goes on behind damage: what `verify`, `log` and the files of the log read with.
 
 Not how a task is loaded (`engine/loading.py` stops at the first thing that is wrong, as whoever acts on it must).
 """
@@ -28,10 +28,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     damage: str = ""
 
 
-async def walk(store: Store, task: str) -> AsyncIterator[Step]:
-    """Yield every entry of `task` and every damage, in order, in bounded memory. Raises TaskUnknown, StoreBroken."""
+async def walk(store: Store, task: str, after: int = 0) -> AsyncIterator[Step]:
+    """Yield every entry of `task` behind entry `after` and every damage, in order, in bounded memory.
+
+    The link of the first entry is checked where reading begins at entry 1. Raises TaskUnknown, StoreBroken.
+    """
     head, digest = await store.head(task)
-    chain = _Chain(task)
+    chain = _Chain(task, after)
     reported = 0
     while True:
         try:
@@ -58,10 +61,10 @@ async def _read_on(store: Store, chain: _Chain) -> AsyncIterator[Step]:
 class _Chain:
     """Where reading stands; `digest` is None behind damage, where the next link cannot be checked."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, after: int) -> None:
         self.task = task
-        self.seq = 0
-        self.digest: bytes | None = GENESIS
+        self.seq = after
+        self.digest: bytes | None = None if after else GENESIS
 
     def lose(self, seq: int) -> None:
         """Go on behind entry `seq`, which cannot be read."""

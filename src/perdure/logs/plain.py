@@ -2,12 +2,13 @@
 
 The value codec marks what JSON lacks with `~`; here each such value becomes an object with one key that names its type:
 `{"$bytes": "aGk="}`. A dict that could be taken for one of those becomes `{"$map": [[key, value], …]}`. Tuples become
-arrays: this form is for reading, it is never read back by perdure. Called by `history` and `showing`.
+arrays: this form is for reading, it is never read back by perdure. Called by `lines`, by views and by the CLI.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -50,13 +51,22 @@ def to_plain(raw: bytes, blobs: Blobs, root: Plain = None) -> Plain:
 
 def to_line(value: Plain) -> bytes:
     """Return one line of strict JSON in UTF-8, ended by LF, without any other character that ends a line."""
-    text = msgspec.json.encode(value).decode()
+    encoded = msgspec.json.encode(value)
+    if encoded.isascii() and b"\x7f" not in encoded:
+        return encoded + b"\n"
+    text = encoded.decode()
     return (_AWKWARD.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n").encode()
 
 
 def moment(at_us: int) -> str:
     """Return microseconds since 1970 as text: UTC, ISO 8601, always with six digits behind the point."""
-    return (_EPOCH + timedelta(microseconds=at_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    seconds, micros = divmod(at_us, 1_000_000)
+    return f"{_second(seconds)}.{micros:06d}Z"
+
+
+@functools.lru_cache(maxsize=16)  # moments of neighbouring lines lie close together
+def _second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 async def _one_blob(store: Store, digest: bytes) -> dict[bytes, bytes]:
