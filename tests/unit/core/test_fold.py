@@ -226,11 +226,19 @@ def test_a_patch_drops_free_loose_outcomes_and_an_edit_all(journal):
 
 
 def test_a_checkpoint_anchors_effects_and_drops_the_free(journal):
-    """The effect is found again, and stands in nobody's way."""
+    """The effect is found again by tool and arguments, and stands in nobody's way; an edit is remembered."""
     journal.did("a")
     journal.did("b", "irreversible")
+    journal.intend("c", reduces=True)
+    journal.settle("c", unapplied="raised")
     journal.put(e.CheckpointMarked(name="c"))
-    assert [("b", True)] == [(kept.action, kept.anchored) for kept in journal.fold.document.loose]
+    document = journal.fold.document
+    assert (["c"], {key_of("t", b"b".hex()): "b"}) == (
+        [kept.action for kept in document.loose],
+        {key: kept.action for key, kept in document.anchored.items()},
+    )
+    seq = journal.put(e.StateEdited(patch=e.Raw(b"[]")), PUT)
+    assert seq == document.edited
 
 
 def test_a_change_forgets_free_intents_of_earlier_epochs(journal):

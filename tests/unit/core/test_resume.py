@@ -9,6 +9,8 @@ from perdure.core.resume import (
     Clash,
     Fresh,
     Interrupted,
+    LooseIndex,
+    Twin,
     Unanchored,
     failed_key_of,
     find,
@@ -104,7 +106,6 @@ def test_an_effect_in_doubt_is_never_fresh():
     [
         ([kept(free=False)], [], {"a"}, True),
         ([kept(free=False)], [], set(), False),  # another call's business: left_behind sees to it
-        ([kept(free=False, anchored=True)], [], {"a"}, False),
         ([kept(free=False, unapplied=True)], [], {"a"}, False),
         ([kept(free=True)], [], {"a"}, False),
         ([], [opened()], {"a"}, True),
@@ -121,9 +122,44 @@ def test_a_loose_effect_must_be_anchored_before_the_next_call(document, actions,
     assert is_refused == isinstance(found, Unanchored)
 
 
+@pytest.mark.parametrize(
+    ("edited", "claimed", "finding"),
+    [(1, set(), Answered), (3, set(), Twin), (1, {"a"}, Twin)],
+    ids=["since the last edit", "before an edit", "made by this call of the program"],
+)
+def test_an_anchored_effect_answers_an_equal_call_where_the_two_can_be_told_apart(edited, claimed, finding):
+    """Where they cannot, the call is refused: neither skipped nor sent twice."""
+    anchored = kept(free=False)
+    document = Document(anchored={key_of("t", b"d".hex()): anchored}, edited=edited)
+    assert finding(anchored) == find(call(effect=NEVER), document, ledger(), claimed)
+    assert finding(anchored) == find(call("new", effect=NEVER, names=("new", "t")), document, ledger(), claimed)
+    others = [
+        call(effect=NEVER, digest=b"e"),
+        call(effect=NEVER, key="k"),
+        call(effect=NEVER, reduces=True),
+        call(effect=NEVER, takes_loose=False),
+        call(effect=PURE),
+        call("u", effect=NEVER),
+    ]
+    assert [Fresh()] * len(others) == [find(other, document, ledger(), claimed) for other in others]
+
+
+def test_an_index_that_is_kept_finds_what_a_new_one_finds():
+    """Also after the list has grown and after another has taken its place."""
+    index, document = LooseIndex(), Document()
+    for loose in ([kept("a1")], [kept("a1"), kept("b", digest=b"e", free=False)], [kept("c")]):
+        for one in loose:
+            document.loose.append(one)
+            for asked in (call(), call(digest=b"e")):
+                for claimed in (set(), {"a1"}, {"b"}):
+                    expected = find(asked, document, ledger(), claimed)
+                    assert expected == find(asked, document, ledger(), claimed, index)
+        document.loose = []
+
+
 def test_left_behind_are_unclaimed_effects_settled_or_open():
     """Free ones, anchored ones and claimed ones are not."""
-    document = Document(loose=[kept("a", free=False), kept("b"), kept("c", free=False, anchored=True)])
+    document = Document(loose=[kept("a", free=False), kept("b")], anchored={"t": kept("c", free=False)})
     held = ledger(opened("d"), opened("e", effect=PURE))
     assert ["t (a)", "t (d)"] == left_behind(document, held, set())
     assert [] == left_behind(document, held, {"a", "d"})

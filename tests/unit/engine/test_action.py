@@ -1,12 +1,13 @@
 """One action: what makes a finished one found again, when its patch is applied, and what is refused before dispatch."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 import perdure
 from perdure.engine import action as critical_section
-from perdure.errors import EffectNotAnchored, KeyReused
+from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused
 from perdure.model.entry import ActionSettled
 from perdure.model.outcome import Failed
 from tests.worlds import Play, Stop, World, counted
@@ -237,6 +238,41 @@ def test_a_reducer_waits_for_a_short_edit():
     assert {"edited": True, "got": 5} == world.state()
 
 
+def test_a_reducer_that_is_still_to_be_run_waits_for_every_edit():
+    """Where another edit was waiting before it, that one comes first, and nothing clashes."""
+    tries = []
+
+    def reduce(state, got):
+        tries.append(got)
+        if len(tries) == 1:
+            raise ValueError("first")
+        state["got"] = got
+
+    async def program(task):
+        leave = asyncio.Event()
+        act = partial(task.using(key="k").act, counted([]), 1, then=reduce)
+
+        async def edit(name):
+            async with task.edit() as state:
+                await leave.wait()
+                await asyncio.sleep(0)
+                state[name] = True
+
+        with pytest.raises(perdure.ReducerFailed):
+            await act()
+        works = []
+        for work in (edit("a"), edit("b"), act()):
+            works.append(asyncio.create_task(work))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        leave.set()
+        await asyncio.gather(*works)
+        return task.state.plain()
+
+    world = World()
+    assert {"a": True, "b": True, "got": 1} == world.live(Play(program)) == world.state()
+
+
 # --- loose ----------------------------------------------------------------------------------------------------------
 def test_loose_outcomes_are_handed_out_in_order_once_each():
     """Without key and reducer, equal calls of a resumed program get the recorded outcomes in the recorded order."""
@@ -364,19 +400,50 @@ def test_an_effect_without_key_and_reducer_must_be_anchored_before_the_next_act(
     assert ([1], []) == (sent, calls)
 
 
-def test_two_loose_effects_at_once_are_refused_in_the_first_run_as_in_a_resumed_one():
-    """An act beside a loose effect in flight is refused like one behind it, also out of a task group."""
-    sent = []
-    send = counted(sent, effect="irreversible", name="send")
+def test_an_act_beside_a_loose_effect_in_flight_is_refused_like_one_behind_it():
+    """The first run is refused where a resumed one would be, also out of a task group."""
+    calls = []
+
+    @perdure.tool(effect="irreversible")
+    async def send() -> None:
+        await asyncio.sleep(0)
 
     async def program(task):
         async with asyncio.TaskGroup() as group:
-            group.create_task(task.act(send, 1))
-            group.create_task(task.act(send, 2))
+            group.create_task(task.act(send))
+            group.create_task(task.act(counted(calls), 1))
 
     with pytest.raises(EffectNotAnchored):
         World().live(Play(program))
-    assert 2 not in sent
+    assert [] == calls
+
+
+@pytest.mark.parametrize("change", ["then", "edit"])
+def test_equal_effects_that_could_not_be_told_apart_are_refused(change):
+    """Anchored by checkpoints alone, the second of two equal ones raises KeyMissing: neither skipped nor doubled."""
+    world, sent = World(), []
+    send = counted(sent, effect="irreversible", name="send")
+
+    async def program(task):
+        while task.state["n"] < 4:
+            await task.act(send, 7)
+            await task.checkpoint("sent")
+            if change == "then":
+                await task.act(counted([]), 1, then=lambda state, got: state.update(n=state["n"] + 1))
+            else:
+                async with task.edit() as state:
+                    state["n"] += 1
+                raise Stop
+
+    play = Play(program, state={"n": 0})
+    if change == "edit":
+        with pytest.raises(Stop):
+            world.live(play)
+    with pytest.raises(KeyMissing):
+        world.live(play)
+    with pytest.raises(KeyMissing):
+        world.live(play)
+    assert [7] == sent
 
 
 def test_an_effect_behind_a_checkpoint_is_not_sent_again():
