@@ -45,8 +45,9 @@ def pack(payload: Payload, place: Header, salt: bytes) -> tuple[bytes, bytes]:
     `place` gives task, seq, epoch, at, branch and prev; its other fields are made here. `salt` is 16 random bytes.
     """
     body = _encode_json(payload)
-    hasher = hashlib.sha256(salt)
-    for start in range(0, len(body), _HASH_PIECE):
+    begun = _HASH_PIECE - _SALT_BYTES  # one call does for most entries
+    hasher = hashlib.sha256(salt + body[:begun])
+    for start in range(begun, len(body), _HASH_PIECE):
         hasher.update(body[start : start + _HASH_PIECE])
     flags = 0
     if len(body) >= COMPRESS_FROM_BYTES:
