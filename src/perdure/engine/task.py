@@ -111,8 +111,11 @@ class Task(Handle):
             async with slots:
                 return await self.using(key=f"map {name} {place}").act(tool, item)
 
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(place, item)) for place, item in enumerate(items)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(one(place, item)) for place, item in enumerate(items)]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
         return [done.result() for done in running]
 
     async def settle(self, action_id: str, outcome: Outcome | None, *, by: str = "program") -> None:

@@ -151,6 +151,18 @@ def test_wrong_use_goes_to_the_caller_and_leaves_the_task_resumable():
     assert ("running", 0) == (world.fold().ledger.status, world.fold().ledger.failures)
 
 
+def test_a_result_that_cannot_be_stored_is_refused_and_the_task_stays_resumable():
+    """The path is named; with another program the same task ends."""
+    world, results = World(), [{"deep": object()}, "plain"]
+
+    async def program(task):
+        return results.pop(0)
+
+    with pytest.raises(perdure.Unstorable, match="deep"):
+        world.live(Play(program))
+    assert "plain" == world.live(Play(program))
+
+
 def test_attempts_are_counted_over_lives():
     """1 at the first call, one more at each new call of the program."""
     world, attempts = World(), []

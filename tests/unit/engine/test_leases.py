@@ -9,9 +9,10 @@ import pytest
 
 import perdure
 from perdure.clock import SystemClock
+from perdure.codec import entries
 from perdure.engine import leases
 from perdure.engine.leases import Presence, is_alive
-from perdure.errors import Damaged, Fenced
+from perdure.errors import Damaged, Fenced, UnknownKind
 from perdure.ids_source import SystemIds
 from perdure.limits import LEASE_TTL_S
 from perdure.model.ids import Holder
@@ -234,7 +235,24 @@ def test_an_unknown_holder_is_watched_for_a_whole_time_to_live(beats, monkeypatc
 
 
 # --- opening --------------------------------------------------------------------------------------------------------
-def test_a_damaged_journal_names_its_entry_and_is_not_held():
+def _spoil(appends, how):
+    """Damage a journal in its middle."""
+    victim = appends[3]
+    match how:
+        case "a changed byte":
+            frames = bytearray(victim.frames)
+            frames[-3] ^= 1
+        case "a cut entry":
+            frames = victim.frames[:-5]
+        case _:
+            frames = b""
+    spoilt = StoredAppend(victim.first_seq, victim.last_seq, bytes(frames), victim.last_digest)
+    middle = {"swapped": [appends[4], victim], "missing": [appends[4]], "doubled": [victim, victim, appends[4]]}
+    appends[3:5] = middle.get(how, [spoilt, appends[4]])
+
+
+@pytest.mark.parametrize("how", ["a changed byte", "a cut entry", "an empty append", "swapped", "missing", "doubled"])
+def test_a_damaged_journal_names_its_entry_and_is_not_held(how):
     """Opening raises Damaged with task and seq, changes nothing, and leaves the lease free (claude-code 50347)."""
     world, calls = World(), []
     read = counted(calls)
@@ -247,15 +265,36 @@ def test_a_damaged_journal_names_its_entry_and_is_not_held():
     with pytest.raises(Stop):
         world.live(Play(program))
     (stored,) = world.memory.tasks.values()
-    victim = stored.appends[3]
-    spoilt = bytearray(victim.frames)
-    spoilt[-3] ^= 1
-    stored.appends[3] = StoredAppend(victim.first_seq, victim.last_seq, bytes(spoilt), victim.last_digest)
+    places = range(stored.appends[3].first_seq, stored.appends[5].last_seq + 1)
+    _spoil(stored.appends, how)
     for _ in range(2):
         with pytest.raises(Damaged) as caught:
             world.live(Play(program))
-        assert victim.first_seq <= caught.value.seq <= victim.last_seq
+        assert caught.value.seq in places
+        assert stored.summary.task == caught.value.task
     assert stored.lease.holder is None
+    assert ["running"] == [task.status for task in asyncio.run(world.store().tasks())]
+
+
+def test_an_entry_of_an_unknown_kind_refuses_the_resume_by_name(monkeypatch):
+    """The task stays listed, nothing is run and nothing written (OpenHands 4080)."""
+    world, calls = World(), []
+
+    async def program(task):
+        calls.append(1)
+        await task.note("a kind of a later release")
+        raise Stop
+
+    with pytest.raises(Stop):
+        world.live(Play(program))
+    before = world.kinds()
+    decoders = {number: decoder for number, decoder in entries._decoders.items() if number != 36}
+    monkeypatch.setattr(entries, "_decoders", decoders)
+    with pytest.raises(UnknownKind) as caught:
+        world.live(Play(program))
+    monkeypatch.undo()
+    assert (36, 3, [1]) == (caught.value.kind, caught.value.seq, calls)
+    assert before == world.kinds()
 
 
 def test_the_frozen_clock_starts_a_task_once():

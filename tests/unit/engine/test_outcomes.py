@@ -138,6 +138,27 @@ def test_parallel_acts_have_an_intent_and_an_outcome_each():
     assert (3, intents) == (len(outcomes), set(outcomes))
 
 
+def test_map_returns_in_order_and_raises_its_first_failure():
+    """Not a group of it: the caller handles ActionFailed as of one act; what was done is found again."""
+    world, calls, bad = World(), [], [2]
+
+    @perdure.tool(effect="pure")
+    async def read(item: int) -> int:
+        calls.append(item)
+        if item in bad:
+            raise ValueError("bad")
+        return item * 10
+
+    async def program(task):
+        with pytest.raises(perdure.ActionFailed, match="bad"):
+            await task.map("m", read, [1, 2, 3], concurrency=1)
+        bad.clear()
+        return await task.map("m", read, [1, 2, 3], concurrency=2)
+
+    assert [10, 20, 30] == world.live(Play(program))
+    assert 1 == calls.count(1)
+
+
 def test_failures_are_recorded_as_values():
     """Type, message and causes of an exception with an own constructor are readable (dbos-transact-py 371, 730)."""
 
