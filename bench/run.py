@@ -139,7 +139,10 @@ def _show(rows: list[Row], write: Callable[[str], None] = print) -> None:
         write(f"{row.name:42} {row.gate:>10}  {row.reached:32} {verdict}")
         if "ms" in row.detail:
             times = ", ".join(f"{name} {value}" for name, value in row.detail["ms"].items())  # type: ignore[attr-defined]
-            write(f"    {row.detail['ours_per_s']:,}/s beside {row.detail['bare_per_s']:,}/s bare; ms: {times}")
+            above = f"{row.detail['above_bare_us']:+} µs an action"
+            write(
+                f"    {row.detail['ours_per_s']:,}/s beside {row.detail['bare_per_s']:,}/s bare, {above}; ms: {times}"
+            )
         if row.name.startswith("  growth"):
             write(f"    ratio by tenths: {row.detail['tenths']}")
     sys.stdout.flush()

@@ -72,6 +72,9 @@ class Pairs:
             "ratio": round(self.ratio, 3),
             "ratio_of_totals": round(self.ratio_of_totals, 3),
             "bare_per_s": round(self.block * len(self.bare_s) / sum(self.bare_s)),
+            "above_bare_us": round(
+                (statistics.median(self.ours_s) - statistics.median(self.bare_s)) / self.block * 1e6
+            ),
             "ours_per_s": round(self.block * len(self.ours_s) / sum(self.ours_s)),
             "ms": {f"p{percent:g}": round(self.percentile_ms(percent), 3) for percent in (50, 99, 99.9, 100)},
             "tenths": [round(ratio, 2) for ratio in self.tenths],
