@@ -48,7 +48,10 @@ SETTINGS: Final = (
     Setting("app", str, "", "the program to run tasks with, instead of the recorded one: pkg.mod:fn or file.py:fn"),
     Setting("model", str, "", "what thinks behind `perdure run GOAL`"),
     Setting("unattended", bool, False, "a task that needs a person fails instead, with the same facts"),
+    Setting("log_dir", str, "", "folder for live log files, one set per task; empty: none"),
+    Setting("log_keep", str, "10 MB x 5", "how much of each task's log is kept: size of a file x files[, days d]"),
 )
+_PLACES: Final = ("store", "log_dir")  # in a project file, a relative one counts from the folder that holds `.perdure`
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 _OTHER_VARIABLES: Final = frozenset({"PERDURE_DEBUG", "PERDURE_CRASH", "PERDURE_TESTING"})
 
@@ -89,7 +92,9 @@ def load_config(
     if project is not None:
         chosen |= _read_file(project / FILE, relative_to=project.parent)
     chosen |= _read_environment(environ)
-    chosen |= {key: Chosen(value, f"flag --{key}") for key, value in flags.items() if value is not None}
+    chosen |= {
+        key: Chosen(value, f"flag --{key.replace('_', '-')}") for key, value in flags.items() if value is not None
+    }
     place = chosen["store"]
     if not place.value:
         chosen["store"] = _default_store(folder, project)
@@ -165,9 +170,10 @@ def _read_file(path: Path, *, relative_to: Path | None) -> dict[str, Chosen]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigInvalid(str(path), f"is not TOML: {error}") from error
     chosen = {key: Chosen(_checked(key, value, str(path)), str(path)) for key, value in table.items()}
-    store = chosen.get("store")
-    if store is not None and store.value and relative_to is not None and "://" not in str(store.value):
-        chosen["store"] = Chosen(str(relative_to / os.path.expanduser(str(store.value))), store.origin)
+    for key in _PLACES:
+        place = chosen.get(key)
+        if place is not None and place.value and relative_to is not None and "://" not in str(place.value):
+            chosen[key] = Chosen(str(relative_to / os.path.expanduser(str(place.value))), place.origin)
     return chosen
 
 

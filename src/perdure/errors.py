@@ -8,6 +8,7 @@ PerdureError
 │   ├── StoreTooNew        written by a later version of perdure; left untouched
 │   ├── StoreUnreadable    not a perdure store, or no permission to read it
 │   ├── Damaged            stored bytes do not match their digests; names task and seq
+│   ├── LogDamaged         a file of the log is damaged; names file and line
 │   ├── Conflict           the journal's head is not where the writer thought
 │   ├── Fenced             the writer's lease epoch is old
 │   ├── NameTaken          an unfinished task of that name exists
@@ -122,6 +123,20 @@ class Damaged(StoreError):
         self.seq = seq
         self.reason = reason
         super().__init__(f"journal of task {task!r} is damaged at entry {seq}: {reason}; nothing was changed")
+
+
+class LogDamaged(StoreError):
+    """A file of the log holds something else than lines of the log; the store is not touched by that."""
+
+    def __init__(self, path: str, line: int, offset: int, reason: str) -> None:
+        self.path = path
+        self.line = line
+        self.offset = offset
+        self.reason = reason
+        super().__init__(
+            f"{path!r} is damaged at line {line} (byte {offset}): {reason}; the store has all of it: "
+            "leave out --from-files, or make the files anew with --rebuild"
+        )
 
 
 class Conflict(StoreError):

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import msgspec
 
-from perdure.codec.entries import kind_name
+from perdure.codec.entries import kind_name, read_header
 from perdure.errors import Damaged
 from perdure.logs.plain import Blobs, Plain, fetch_blobs, moment, to_plain
 from perdure.logs.walking import Step, walk
@@ -48,8 +48,9 @@ class Joiner:
         if step.damage or step.header is None:
             raise Damaged(self._task, step.seq, step.damage)
         if step.entry is None:
+            digest = read_header(step.frame, self._task, step.seq)[1].hex()
             raw = base64.b64encode(step.frame).decode()
-            return {**self._head(step.header, "warning"), "raw": raw}
+            return self._head(step.header, "warning") | {"raw": raw, "digest": digest}
         return await self._line(step.entry)
 
     async def still_open(self, after: int = 0) -> list[Line]:
