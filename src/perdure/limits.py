@@ -42,7 +42,9 @@ WAIT_INLINE_S: Final = 300.0
 
 # --- leases and inbox -----------------------------------------------------------------------------------------------
 LEASE_TTL_S: Final = 30.0
-LEASE_RENEW_S: Final = 10.0
+LEASE_BEATS_PER_TTL: Final = 3  # so often a lease is renewed within its time to live
+LEASE_CALL_MARGIN_S: Final = 5.0  # by so much a lease outlives the time-out of a call that may not be made twice
+LEASE_LOOKS_PER_TTL: Final = 20  # so often a challenger looks whether the beats stand still
 INBOX_POLL_S: Final = 0.25
 MESSAGE_BYTES_MAX: Final = 64 * KIB
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from perdure.limits import LEASE_TTL_S
 from perdure.model.ids import Holder
 from perdure.model.move import Move, PolicyView
 from perdure.model.status import TaskSummary
@@ -29,6 +30,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     blobs: tuple[tuple[bytes, bytes], ...] = ()  # (sha256 of the bytes, bytes); zstd is the store's business
     consumed: tuple[str, ...] = ()  # inbox message ids removed with it
     summary: TaskSummary | None = None  # replaces the task's summary
+    lease_s: float = 0.0  # renews the lease as well, to stand so long from now on; 0: leaves it as it is
 
 
 class StoredAppend(msgspec.Struct, frozen=True):
@@ -107,38 +109,49 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     holder: Holder | None  # None: released
     beats: int  # how often it was renewed: a challenger watches whether it still grows
-    until: int  # by the store's clock; information for people
+    until: int  # by the store's clock: before then nobody needs to look whether a holder seen alive still beats
 
 
 class Leases(Protocol):
-    """Who may write. Each grant raises the epoch by one; the epoch never falls."""
+    """Who may write. Each grant raises the epoch by one; the epoch never falls.
+
+    A store that is shared by processes renews the leases granted through a handle by itself, a few times per time to
+    live and ahead of anything queued, whatever the handle's event loop is doing. It ends with the process, with
+    `release`, and where the lease is found to be somebody else's. A longer term set by an append is kept till its end.
+    """
 
     async def lease(self, task: str) -> Lease:
         """Return the lease as it stands. Raises TaskUnknown."""
         ...
 
-    async def claim(self, task: str, holder: Holder, *, over: int) -> Lease:
+    async def claim(
+        self, task: str, holder: Holder, *, over: int, beats: int | None = None, ttl_s: float = LEASE_TTL_S
+    ) -> Lease:
         """Grant the lease to `holder` if its epoch still is `over`; return it with epoch `over + 1`.
 
+        With `beats`, only if it has not been renewed since it had so many. It ends `ttl_s` after its last renewal.
         Whether the present holder may be robbed is the caller's judgement (`engine/leases.py`); this compares and
         swaps. Raises TaskBusy naming the present holder when another was faster, TaskUnknown.
         """
         ...
 
-    async def renew(self, task: str, epoch: int) -> None:
-        """Raise the beats of the lease of `epoch`. Raises Fenced when it is no longer that epoch."""
+    async def renew(self, task: str, epoch: int, ttl_s: float = LEASE_TTL_S) -> None:
+        """Raise the beats of the lease of `epoch`; it ends `ttl_s` from now. Raises Fenced when the epoch is past."""
         ...
 
     async def release(self, task: str, epoch: int) -> None:
-        """Free the lease of `epoch`; does nothing when it is another epoch's by now."""
+        """Free the lease of `epoch`; does nothing when it is another epoch's by now.
+
+        Whatever comes of it, the store no longer renews the lease by itself.
+        """
         ...
 
 
 class Catalogue(Protocol):
     """The tasks of a store."""
 
-    async def create(self, summary: TaskSummary, holder: Holder) -> Lease:
-        """Make a task with an empty journal and a lease of epoch 1 for `holder`.
+    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
+        """Make a task with an empty journal and a lease of epoch 1 for `holder`, as `claim` grants it.
 
         Raises NameTaken where an unfinished task has that name. That may be one whose journal stayed empty, its maker
         killed before the first append: it is not listed, and `forget_empty` removes it.

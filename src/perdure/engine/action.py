@@ -40,6 +40,7 @@ from perdure.tools.results import dump, rebuild
 
 Reducer = Callable[[Any, Any], object]
 _UNCHANGEABLE: Final = (str, bytes, int, float, NoneType)
+_GUARDED: Final = frozenset({"probe", "never"})  # may not go out while somebody else might hold the task
 _UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})  # an effect in flight is in doubt, not failed
 
 
@@ -288,6 +289,9 @@ async def _intend(session: Session, work: Work) -> None:
         ),
         blobs=work.arguments.blobs,
     )
+    is_guarded = call.effect.retry in _GUARDED
+    if is_guarded:
+        session.sequencer.lease_s = session.tenure.extend(work.action, work.timeout_s)
     if not call.effect.is_free or work.tool.paid:
         try:
             await session.commit()  # the intent is durable before the effect
@@ -296,8 +300,11 @@ async def _intend(session: Session, work: Work) -> None:
             await _write(session, work, Ending(outcome="failed", error=record))
             raise
     crashpoints.reach("after_intent")
+    if is_guarded:
+        await session.assure(work.action, work.timeout_s)
     work.started_at, work.began = clock.now(), clock.monotonic()
-    session.tell("action_started", action=work.action, tool=call.tool, key=call.key)
+    if session.world.hooks:
+        session.tell("action_started", action=work.action, tool=call.tool, key=call.key)
 
 
 async def _dispatch(session: Session, work: Work) -> Outcome:
@@ -404,6 +411,8 @@ async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed 
     seq = session.put(
         _settled(session, work, ending, patch, unapplied), operations=operations, blobs=ending.writer.blobs
     )
+    if work.call.effect.retry in _GUARDED:
+        session.sequencer.lease_s = session.tenure.shorten(work.action)
     await session.commit()
     crashpoints.reach("after_outcome")
     if session.world.hooks:

@@ -1,8 +1,11 @@
-"""Who holds a task, and whether he still lives. The store compares and swaps; the judgement is made here.
+"""Who holds a task, whether he still lives, and how long he may be sure of it. The store compares and swaps.
 
 Each runtime keeps an OS lock on a small file of its own, `holders/TOKEN` beside the store, for as long as it lives. The
 kernel frees it with the process, so "dead" is known at once and never guessed from a process number. Nothing here ever
 opens the database's own files: closing a descriptor of those would drop SQLite's locks.
+
+A holder that lives and does nothing (stopped, or hung with the interpreter's lock) is known by his beats, which stand
+still. Called by `runtime.py` and `session.py`; explained in docs/explanation/leases.md.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import weakref
 from pathlib import Path
 from typing import Final
 
 from perdure.errors import TaskBusy
-from perdure.limits import LEASE_TTL_S
+from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_LOOKS_PER_TTL, LEASE_TTL_S
 from perdure.model.ids import Holder
 from perdure.ports import Clock, Ids, Lease, Store
 
@@ -36,15 +40,75 @@ class Presence:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(self._descriptor, f"{self.holder.pid}\n".encode())
         _here.add(self.holder.token)
+        _presences.add(self)
 
     def end(self) -> None:
         """Take the sign away; leases still held count as dead from here on."""
         lose_sight(self.holder.token)
         if self._file is not None:
             self._file.unlink(missing_ok=True)
+            self._file = None
+        self._let_go()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: a lock that the child held as well would outlive its parent."""
+        self._file = None
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+_presences: Final[weakref.WeakSet[Presence]] = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    _here.clear()
+    for presence in list(_presences):
+        presence.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+class Tenure:
+    """How sure one session may be of its lease, on the clocks of its own process.
+
+    A call that may not be made twice goes out only under a lease that outlives the call's time-out, so that nobody else
+    takes the task over while it is under way. The longer term rides in the append of its intent, the shorter one in
+    that of its outcome. Both clocks are asked for how much time has passed: one counts the time that the machine
+    sleeps, the other does not jump.
+    """
+
+    def __init__(self, clock: Clock, ttl_s: float = LEASE_TTL_S) -> None:
+        self.ttl_s = ttl_s
+        self._clock = clock
+        self._ends: dict[str, float] = {}  # of calls under way, by action: when the lease may end; monotonic
+        self._asked = (0.0, 0)  # when the present term was asked for: monotonic, UTC
+        self._term_s = 0.0
+
+    def extend(self, action: str, timeout_s: float) -> float:
+        """Note that a call is to go out; return the term in seconds to be asked for now."""
+        self._asked = (self._clock.monotonic(), self._clock.now())
+        self._ends[action] = self._asked[0] + timeout_s + LEASE_CALL_MARGIN_S
+        self._term_s = self.term_s()
+        return self._term_s
+
+    def shorten(self, action: str) -> float:
+        """Note that a call is over; return the term in seconds to be asked for now, 0 where it stays as it is."""
+        return self.term_s() if self._ends.pop(action, 0.0) and not self._ends else 0.0
+
+    def term_s(self) -> float:
+        """Return for how many seconds the lease has to stand from now on."""
+        return max((self.ttl_s, *(end - self._clock.monotonic() for end in self._ends.values())))
+
+    def is_sure(self, timeout_s: float) -> bool:
+        """Whether a call of at most `timeout_s` that goes out now ends under the term asked for last."""
+        monotonic, utc = self._asked
+        passed_s = max(self._clock.monotonic() - monotonic, (self._clock.now() - utc) / 1_000_000)
+        return passed_s + timeout_s <= self._term_s
 
 
 def this_process(token: str) -> Holder:
@@ -78,28 +142,32 @@ def is_alive(holder: Holder, store: Store) -> bool | None:
     return _is_locked(folder / holder.token, holder)
 
 
-async def claim(store: Store, task: str, presence: Presence, clock: Clock) -> tuple[Lease, bool]:
+async def claim(
+    store: Store, task: str, presence: Presence, clock: Clock, ttl_s: float = LEASE_TTL_S
+) -> tuple[Lease, bool]:
     """Take the lease of `task`; return it, and whether its last holder was found dead (a crash).
 
-    A lease of our own runtime, whose work here has ended, is taken again. One of whose holder nothing can be known is
-    watched for a whole time-to-live on our own clock: if its beats stand still, he counts as dead. Raises TaskBusy
-    naming a living holder.
+    A lease of our own runtime, whose work here has ended, is taken again. A holder who lives, and whose lease has not
+    ended by the clock on the wall, is believed. One who lives and has let his lease end (stopped, perhaps), and one of
+    whom nothing can be known, is watched for a whole time-to-live: he counts as dead if his beats stand still. Raises
+    TaskBusy naming a living holder.
     """
     lease = await store.lease(task)
-    crashed = lease.holder is not None
-    if lease.holder is not None and lease.holder.token != presence.holder.token:
-        alive = is_alive(lease.holder, store)
-        if alive is None:
-            alive = not await _stands_still(store, task, lease, clock)
-        if alive:
-            raise TaskBusy(task, str(lease.holder))
-    return await store.claim(task, presence.holder, over=lease.epoch), crashed
+    if lease.holder is None or lease.holder.token == presence.holder.token:
+        granted = await store.claim(task, presence.holder, over=lease.epoch, ttl_s=ttl_s)
+        return granted, lease.holder is not None
+    alive = is_alive(lease.holder, store)
+    is_believed = alive and (lease.holder.token in _here or lease.until > clock.now())
+    if is_believed or (alive is not False and not await _stands_still(store, task, lease, ttl_s)):
+        raise TaskBusy(task, str(lease.holder))
+    beats = None if alive is False else lease.beats
+    return await store.claim(task, presence.holder, over=lease.epoch, beats=beats, ttl_s=ttl_s), True
 
 
-async def _stands_still(store: Store, task: str, lease: Lease, clock: Clock) -> bool:
-    end = clock.monotonic() + LEASE_TTL_S
-    while clock.monotonic() < end:
-        await asyncio.sleep(1.0)
+async def _stands_still(store: Store, task: str, lease: Lease, ttl_s: float) -> bool:
+    """Watch for a whole time-to-live, counted in our own sleeps: time in which the machine slept is no evidence."""
+    for _ in range(LEASE_LOOKS_PER_TTL):
+        await asyncio.sleep(ttl_s / LEASE_LOOKS_PER_TTL)
         now = await store.lease(task)
         if (now.epoch, now.beats) != (lease.epoch, lease.beats):
             return False

@@ -52,7 +52,14 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.ids_source import SystemIds
-from perdure.limits import CRASH_LOOP_STARTS_MAX, INBOX_POLL_S, LEASE_RENEW_S, SNAPSHOTS_KEPT, TICK_S
+from perdure.limits import (
+    CRASH_LOOP_STARTS_MAX,
+    INBOX_POLL_S,
+    LEASE_BEATS_PER_TTL,
+    LEASE_TTL_S,
+    SNAPSHOTS_KEPT,
+    TICK_S,
+)
 from perdure.model import entry as e
 from perdure.model.ids import check_name
 from perdure.model.outcome import Outcome
@@ -61,6 +68,7 @@ from perdure.ports import Clock, Hook, Ids, Lease, Store
 from perdure.stores.opening import open_store
 
 _THREADS_MAX: Final = 32
+_ATTENDED: Final = Rules()
 
 
 @contextlib.asynccontextmanager
@@ -71,18 +79,21 @@ async def open_runtime(
     unattended: bool = False,
     clock: Clock | None = None,
     ids: Ids | None = None,
+    lease_ttl_s: float = LEASE_TTL_S,
 ) -> AsyncGenerator[Runtime]:
     """Open a store and a runtime on it: `async with perdure.open() as runtime:`.
 
     `store`: a URL (`sqlite:///path.db`, `memory://`), a path, or a store; None: the nearest `.perdure/` upwards, else
-    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. Raises
+    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. `lease_ttl_s`: after
+    so many seconds without a beat a holder that still lives may be followed; the same for all who share a store. Raises
     StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
     """
     clock = clock or SystemClock()
     is_ours = store is None or isinstance(store, str | os.PathLike)
     place = cast("str", store) if is_ours else ""
     opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
-    runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), unattended=unattended)
+    rules = Rules(unattended=unattended)
+    runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
     try:
         async with runtime:
             yield runtime
@@ -95,7 +106,14 @@ class Runtime:
     """Runs tasks of one store in one event loop; made by `perdure.open`."""
 
     def __init__(
-        self, store: Store, clock: Clock, ids: Ids, *, hooks: tuple[Hook, ...] = (), unattended: bool = False
+        self,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        *,
+        hooks: tuple[Hook, ...] = (),
+        rules: Rules = _ATTENDED,
+        lease_ttl_s: float = LEASE_TTL_S,
     ) -> None:
         self.store = store
         self._presence = Presence(store, ids)
@@ -106,7 +124,8 @@ class Runtime:
             ids=ids,
             ticker=self._ticker,
             threads=ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="perdure-tool"),
-            rules=Rules(unattended=unattended),
+            rules=rules,
+            lease_ttl_s=lease_ttl_s,
             hooks=hooks,
         )
         self._sessions: dict[str, Session] = {}
@@ -116,7 +135,7 @@ class Runtime:
     async def __aenter__(self) -> Self:
         self._ticker.every(TICK_S, self._flush_lazy)
         self._ticker.every(INBOX_POLL_S, self._look_into_mailbox)
-        self._ticker.every(LEASE_RENEW_S, self._renew)
+        self._ticker.every(self._world.lease_ttl_s / LEASE_BEATS_PER_TTL, self._renew)
         self._ticker.start()
         return self
 
@@ -293,21 +312,23 @@ class Runtime:
     async def _create(self, summary: TaskSummary) -> Lease:
         """Create the task; one of that name whose maker died before its first entry makes room."""
         try:
-            return await self.store.create(summary, self._presence.holder)
+            return await self.store.create(summary, self._presence.holder, self._world.lease_ttl_s)
         except NameTaken as taken:
             lease = await self.store.lease(taken.task)
             if lease.holder is not None and leases.is_alive(lease.holder, self.store) is not False:
                 raise
             if not await self.store.forget_empty(taken.task, over=lease.epoch):
                 raise
-        return await self.store.create(summary, self._presence.holder)
+        return await self.store.create(summary, self._presence.holder, self._world.lease_ttl_s)
 
     async def _claim(self, summary: TaskSummary, *, by_hand: bool) -> Session:
         task = summary.task
         if task in self._sessions:
             raise TaskBusy(summary.name, f"this process ({os.getpid()})")
         crashpoints.reach("during_recovery")
-        lease, crashed = await leases.claim(self.store, task, self._presence, self._world.clock)
+        lease, crashed = await leases.claim(
+            self.store, task, self._presence, self._world.clock, self._world.lease_ttl_s
+        )
         crashpoints.reach("during_recovery")
         try:
             fold = await load_fold(self.store, task)
@@ -395,11 +416,13 @@ class Runtime:
             await self._release(session)
 
     async def _release(self, session: Session) -> None:
-        """Write what is still pending and free the lease; a dead session only forgets itself."""
+        """Write what is still pending and free the lease; of a dead session only the lease, if that can be done."""
         self._sessions.pop(session.task, None)
+        dead = session.sequencer.dead
         try:
-            if session.sequencer.dead is None:
+            if dead is None:
                 await session.commit()
+            with contextlib.suppress(StoreError) if dead else contextlib.nullcontext():
                 await self.store.release(session.task, session.sequencer.epoch)
         finally:
             session.is_closed = True
@@ -444,12 +467,11 @@ class Runtime:
         await self._mailbox.look(self._sessions)
 
     async def _renew(self) -> None:
-        """Renew all leases. An answer that is not a clear yes is a loss: nothing more is written under that lease."""
+        """Renew all leases, so that a loss is known by the next beat; while this loop hangs, the store keeps them."""
         for session in list(self._sessions.values()):
-            try:
-                await self.store.renew(session.task, session.sequencer.epoch)
-            except StoreError as lost:
-                session.sequencer.dead = session.sequencer.dead or lost
+            if session.sequencer.dead is None:
+                with contextlib.suppress(StoreError):  # its owner is told at his next call
+                    await session.renew()
 
 
 def _checked(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:

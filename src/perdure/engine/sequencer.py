@@ -7,12 +7,14 @@ that was put is never taken back; if the store refuses it, the sequencer is dead
 from __future__ import annotations
 
 import asyncio
+import os
+import weakref
 from collections.abc import Awaitable
 from typing import Final
 
 from perdure.codec.entries import pack
 from perdure.core.fold import Fold
-from perdure.errors import StoreError
+from perdure.errors import ForkedRuntime, PerdureError
 from perdure.model import entry as e
 from perdure.model.entry import Header
 from perdure.model.patch import Op
@@ -30,7 +32,8 @@ class Sequencer:
 
     def __init__(self, fold: Fold, store: Store, clock: Clock, ids: Ids, epoch: int) -> None:
         self.fold = fold
-        self.dead: StoreError | None = None
+        self.dead: PerdureError | None = None  # why nothing more is written: what the store said, or ForkedRuntime
+        self.lease_s = 0.0  # for so long the lease shall stand from the next append on; 0: as it does
         self.pending_since: float | None = None  # monotonic; of the oldest entry not yet handed to the store
         self._store = store
         self._clock = clock
@@ -41,6 +44,7 @@ class Sequencer:
         self._summary_due = False
         self._last: Awaitable[None] = _DONE  # the answer to the newest append; stores let it be awaited again
         self._before = (fold.seq, fold.digest)
+        _all.add(self)
 
     def put(
         self,
@@ -88,7 +92,9 @@ class Sequencer:
             blobs=tuple(self._blobs.items()),
             consumed=consumed,
             summary=self.summary() if self._summary_due else None,
+            lease_s=self.lease_s,
         )
+        self.lease_s = 0.0
         self._frames, self._blobs, self._summary_due, self.pending_since = [], {}, False, None
         self._before = (fold.seq, fold.digest)
         self._last = self._store.append(fold.task, append)
@@ -128,6 +134,20 @@ class Sequencer:
 def _shielded(answer: Awaitable[None]) -> Awaitable[None]:
     """Several may wait for one answer: who is cancelled must not take it from the others."""
     return asyncio.shield(answer) if isinstance(answer, asyncio.Future) else answer
+
+
+_all: Final[weakref.WeakSet[Sequencer]] = weakref.WeakSet()
+_process: Final = [os.getpid()]
+
+
+def _end_in_child() -> None:
+    """In a forked child all are dead: two processes that write under one lease would be the end of the journal."""
+    parent, _process[0] = _process[0], os.getpid()
+    for sequencer in list(_all):
+        sequencer.dead = ForkedRuntime(parent, os.getpid())
+
+
+os.register_at_fork(after_in_child=_end_in_child)
 
 
 class _Done:

@@ -18,19 +18,22 @@ from perdure.core import resume
 from perdure.core.recovery import Rules
 from perdure.core.tracking import Edit
 from perdure.engine.boundary import Boundary
+from perdure.engine.leases import Tenure
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.ticker import Ticker
 from perdure.errors import (
     BranchLeft,
     EditOpen,
+    ForkedRuntime,
     NestedAct,
     ResumeDiverged,
     StopRequested,
     StoreBroken,
+    StoreBusy,
     StoreError,
     TaskFinished,
 )
-from perdure.limits import PARALLEL_ACTIONS_MAX, STORE_BUSY_S, TICK_S
+from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_TTL_S, PARALLEL_ACTIONS_MAX, STORE_BUSY_S, TICK_S
 from perdure.model import entry as e
 from perdure.model.outcome import Outcome
 from perdure.model.patch import Op, ops_to_value
@@ -53,6 +56,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     ticker: Ticker
     threads: ThreadPoolExecutor
     rules: Rules
+    lease_ttl_s: float = LEASE_TTL_S
     hooks: tuple[Hook, ...] = ()
 
 
@@ -99,7 +103,7 @@ class Session:
         self.sequencer = sequencer
         self.fold = sequencer.fold
         self.task = sequencer.fold.task
-        self.epoch = sequencer.fold.epoch
+        self.epoch = sequencer.epoch
         self.claimed: set[str] = set()  # actions that this call of the program has made or been handed; see `claim`
         self._claims_max = _CLAIMS_MIN
         self.loose = resume.LooseIndex()
@@ -115,6 +119,7 @@ class Session:
         self.drawn: list[object] = []
         self.is_closed = False
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
+        self.tenure = Tenure(world.clock, world.lease_ttl_s)
 
     # --- calls of the program ---------------------------------------------------------------------------------------
     def begin_call(self) -> None:
@@ -192,11 +197,29 @@ class Session:
         """Wait until all that was put is durable. A cancellation of the caller does not take it back."""
         try:
             await self.sequencer.flush(consumed)
-        except StoreError as error:
+        except (StoreError, ForkedRuntime) as error:
             self.sequencer.dead = error
             raise
         if self.after_commit is not None:
             self.after_commit()
+
+    async def renew(self) -> None:
+        """Renew the lease. An answer that is not a clear yes is a loss: nothing more is written or sent under it."""
+        try:
+            await self.world.store.renew(self.task, self.sequencer.epoch, self.tenure.term_s())
+        except StoreError as lost:
+            self.sequencer.dead = self.sequencer.dead or lost
+            raise
+
+    async def assure(self, action: str, timeout_s: float) -> None:
+        """See to it that the lease outlives a call that goes out now: this process may have stood still until now."""
+        if self.tenure.is_sure(timeout_s):
+            return
+        self.tenure.extend(action, timeout_s)
+        await self.renew()
+        if not self.tenure.is_sure(timeout_s):
+            self.sequencer.dead = StoreBusy(self.world.store.place, None, LEASE_CALL_MARGIN_S)
+            raise self.sequencer.dead
 
     async def until_durable(self, seq: int) -> None:
         """Wait until the store has entry `seq`: this process may have written it a moment ago."""

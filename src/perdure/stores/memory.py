@@ -73,6 +73,9 @@ class _Rung:
             raise TaskUnknown(task)
         return found
 
+    def _until(self, ttl_s: float) -> int:
+        return self._clock.now() + round(ttl_s * 1_000_000)
+
     def _open_world(self) -> MemoryWorld:
         self._origin.check()
         if self._is_closed:
@@ -113,6 +116,8 @@ class _Journal(_Rung):
         self._world.blobs.update(append.blobs)
         stored.messages.update(dict.fromkeys(stored.messages.keys() & set(append.consumed)))
         stored.summary = append.summary or stored.summary
+        if append.lease_s:
+            stored.lease = _renewed(stored.lease, self._until(append.lease_s))
 
     async def read(self, task: str, after: int = 0) -> AsyncIterator[StoredAppend]:
         """See `ports.Journal.read`."""
@@ -155,21 +160,22 @@ class _Leases(_Rung):
         """See `ports.Leases.lease`."""
         return self._task(task).lease
 
-    async def claim(self, task: str, holder: Holder, *, over: int) -> Lease:
+    async def claim(
+        self, task: str, holder: Holder, *, over: int, beats: int | None = None, ttl_s: float = LEASE_TTL_S
+    ) -> Lease:
         """See `ports.Leases.claim`."""
         stored = self._task(task)
-        if stored.lease.epoch != over:
+        if stored.lease.epoch != over or beats not in {None, stored.lease.beats}:
             raise TaskBusy(task, str(stored.lease.holder or "nobody any more"))
-        stored.lease = Lease(epoch=over + 1, holder=holder, beats=0, until=self._until())
+        stored.lease = Lease(epoch=over + 1, holder=holder, beats=0, until=self._until(ttl_s))
         return stored.lease
 
-    async def renew(self, task: str, epoch: int) -> None:
+    async def renew(self, task: str, epoch: int, ttl_s: float = LEASE_TTL_S) -> None:
         """See `ports.Leases.renew`."""
         stored = self._task(task)
         if stored.lease.epoch != epoch:
             raise Fenced(task, epoch, stored.lease.epoch)
-        beats = stored.lease.beats + 1
-        stored.lease = msgspec.structs.replace(stored.lease, beats=beats, until=self._until())
+        stored.lease = _renewed(stored.lease, self._until(ttl_s))
 
     async def release(self, task: str, epoch: int) -> None:
         """See `ports.Leases.release`."""
@@ -177,19 +183,16 @@ class _Leases(_Rung):
         if stored is not None and stored.lease.epoch == epoch:
             stored.lease = msgspec.structs.replace(stored.lease, holder=None)
 
-    def _until(self) -> int:
-        return self._clock.now() + round(LEASE_TTL_S * 1_000_000)
-
 
 class _Catalogue(_Leases):
-    async def create(self, summary: TaskSummary, holder: Holder) -> Lease:
+    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
         """See `ports.Catalogue.create`."""
         world = self._open_world()
         check_summary(summary)
         if summary.task in world.tasks:
             raise NameTaken(summary.name, summary.task)
         _check_free(world, summary)
-        lease = Lease(epoch=1, holder=holder, beats=0, until=self._until())
+        lease = Lease(epoch=1, holder=holder, beats=0, until=self._until(ttl_s))
         world.tasks[summary.task] = _Task(summary, lease)
         return lease
 
@@ -252,6 +255,10 @@ class _Inbox(_Rung):
 
 class MemoryStore(_Journal, _Snapshots, _Catalogue, _Blobs, _Inbox):
     """`ports.Store` on a `MemoryWorld`."""
+
+
+def _renewed(lease: Lease, until: int) -> Lease:
+    return msgspec.structs.replace(lease, beats=lease.beats + 1, until=until)
 
 
 def _check_free(world: MemoryWorld, summary: TaskSummary) -> None:

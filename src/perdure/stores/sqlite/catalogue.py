@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Final
 
 from perdure.errors import LimitExceeded, NameTaken, TaskUnknown
+from perdure.limits import LEASE_TTL_S
 from perdure.model.ids import Holder
 from perdure.model.status import TaskSummary
 from perdure.ports import Lease
@@ -39,11 +40,12 @@ _DELETIONS: Final = (
 class CatalogueRung(Rung):
     """`ports.Catalogue`."""
 
-    async def create(self, summary: TaskSummary, holder: Holder) -> Lease:
+    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
         """See `ports.Catalogue.create`."""
         check_summary(summary)
-        lease = Lease(epoch=1, holder=holder, beats=0, until=self._until())
+        lease = Lease(epoch=1, holder=holder, beats=0, until=self._until(ttl_s))
         await self._writer.do(summary.task, lambda connection: _create(connection, summary, lease))
+        self._writer.keep(summary.task, lease.epoch, ttl_s)
         return lease
 
     async def tasks(self) -> list[TaskSummary]:

@@ -19,7 +19,7 @@ from perdure.model.status import TaskSummary
 from perdure.ports import Append
 from perdure.stores.checks import SEQ_MAX
 from perdure.stores.sqlite.contents import Pack, pack_blob, put_blob, stage_blob
-from perdure.stores.sqlite.database import connect_writer, translate
+from perdure.stores.sqlite.database import connect_writer, is_busy, translate
 from perdure.stores.sqlite.health import another
 from perdure.stores.sqlite.queries import SQL
 from perdure.stores.sqlite.rows import SEQ_BITS, summary_columns, task_number
@@ -33,14 +33,15 @@ _COLUMNS: Final = 6
 class Pending:
     """An append on its way."""
 
-    __slots__ = ("append", "blob_bytes", "future", "is_plain", "task")
+    __slots__ = ("append", "blob_bytes", "future", "is_plain", "task", "until")
 
-    def __init__(self, task: str, append: Append) -> None:
+    def __init__(self, task: str, append: Append, until: int = 0) -> None:
         self.task = task
+        self.until = until  # when the lease shall end that it renews
         self.append = append
         self.future: Future[None] | None = None
         self.blob_bytes = sum(len(raw) for _, raw in append.blobs) if append.blobs else 0
-        self.is_plain = not (append.blobs or append.consumed) and append.summary is None
+        self.is_plain = not (append.blobs or append.consumed or append.lease_s) and append.summary is None
 
     @property
     def is_large(self) -> bool:
@@ -85,8 +86,16 @@ class Commits:
         return self._transact(lambda: [self._write_alone(pending) for pending in batch])
 
     def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do other work in one transaction and return its result."""
-        return self._transact(lambda: work(self._connection))
+        """Do other work in one transaction and return its result. Raises SQLite's errors of being busy, StoreError."""
+        try:
+            return self._transact(lambda: work(self._connection))
+        except sqlite3.Error as error:
+            if is_busy(error):
+                raise
+            meaning = translate(error, self._place)
+            if not isinstance(meaning, StoreBroken):
+                self.renew_connection()
+            raise meaning from error
 
     def pieces(self, pending: Pending) -> Iterator[Callable[[], Answer]]:
         """Yield the transactions that bring the blobs of a large append ahead of it, each of about 1 MiB at most.
@@ -155,7 +164,7 @@ class Commits:
         try:
             number = self._judge(pending)
             if number is not None:
-                self._write(number, pending.append)
+                self._write(number, pending)
         except PerdureError as refusal:
             self._cursor.execute("ROLLBACK TO alone")
             return refusal
@@ -193,7 +202,8 @@ class Commits:
         found = self._connection.execute(SQL["newest"], (first, first | pending.append.last_seq)).fetchone()
         return found is not None and found[1:] == (pending.append.last_seq, pending.append.last_digest)
 
-    def _write(self, number: int, append: Append) -> None:
+    def _write(self, number: int, pending: Pending) -> None:
+        append = pending.append
         execute = self._connection.execute
         for digest, raw in append.blobs:
             put_blob(self._connection, number, append.epoch, digest, raw)
@@ -202,6 +212,8 @@ class Commits:
         execute(SQL["insert_append"], (key, *columns))
         for message in append.consumed:
             execute(SQL["consume_message"], (number, message))
+        if append.lease_s:
+            execute(SQL["renew_lease"], (pending.until, number, append.epoch))
         if append.summary is not None:
             self._write_summary(number, append.summary)
 

@@ -30,7 +30,10 @@ class JournalRung(Rung):
             check_append(append)
         except PerdureError as refusal:
             return Refused(refusal)
-        return self._all_writes.append(Pending(task, append))
+        if not append.lease_s:
+            return self._all_writes.append(Pending(task, append))
+        self._keeping.extend(task, append.epoch, append.lease_s)
+        return self._all_writes.append(Pending(task, append, self._until(append.lease_s)))
 
     async def read(self, task: str, after: int = 0) -> AsyncIterator[StoredAppend]:
         """See `ports.Journal.read`."""

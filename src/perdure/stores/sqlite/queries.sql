@@ -29,8 +29,9 @@ SELECT epoch FROM lease WHERE task_no = ?;
 -- insert_lease: the first grant
 INSERT INTO lease (task_no, epoch, holder, beats, until) VALUES (?, 1, ?, 0, ?);
 
--- claim_lease: compare and swap; parameters: holder, until, task, epoch it must still have
-UPDATE lease SET epoch = epoch + 1, holder = ?, beats = 0, until = ? WHERE task_no = ? AND epoch = ?;
+-- claim_lease: compare and swap; parameters: holder, until, task, epoch and beats it must still have (NULL: any)
+UPDATE lease SET epoch = epoch + 1, holder = ?1, beats = 0, until = ?2
+WHERE task_no = ?3 AND epoch = ?4 AND beats = ifnull(?5, beats);
 
 -- renew_lease: one beat more; parameters: until, task, epoch
 UPDATE lease SET beats = beats + 1, until = ? WHERE task_no = ? AND epoch = ?;

@@ -12,6 +12,7 @@ from perdure.stores.sqlite.database import prepare
 from perdure.stores.sqlite.health import Health
 from perdure.stores.sqlite.inbox import InboxRung
 from perdure.stores.sqlite.journal import JournalRung
+from perdure.stores.sqlite.keeping import Keeping
 from perdure.stores.sqlite.leases import LeaseRung
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.snapshots import SnapshotRung
@@ -40,8 +41,9 @@ async def open_sqlite(path: str, clock: Clock) -> SqliteStore:
     try:
         health = Health(place)
         readers = Readers(place, health)
-        writer = Writer(place, lock, health)
+        keeping = Keeping(clock)
+        writer = Writer(place, lock, health, keeping)
     except BaseException:
         lock.close()
         raise
-    return SqliteStore(place, clock, writer, readers)
+    return SqliteStore(place, clock, writer, readers, keeping)

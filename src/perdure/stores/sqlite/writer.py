@@ -33,6 +33,7 @@ from perdure.stores.sqlite.commits import Answer, Commits, Job, Pending
 from perdure.stores.sqlite.database import is_busy
 from perdure.stores.sqlite.filelock import FileLock
 from perdure.stores.sqlite.health import Health, another
+from perdure.stores.sqlite.keeping import Keeping
 
 T = TypeVar("T")
 _LONELY_FROM: Final = 4  # so many appends in a row that met no other make the next one go inline
@@ -46,8 +47,9 @@ _BUSY_PAUSE_S: Final = 0.002
 class Writer:
     """The one writer of a store handle. Its public methods are called on the thread of the loop it was made on."""
 
-    def __init__(self, place: str, lock: FileLock, health: Health) -> None:
+    def __init__(self, place: str, lock: FileLock, health: Health, keeping: Keeping) -> None:
         self._place = place
+        self._keeping = keeping
         self._health = health
         self._lock = lock  # among processes
         self._gate = threading.Lock()  # among our two threads; guards connection and file lock
@@ -90,6 +92,11 @@ class Writer:
         else:
             self._put(job, is_urgent=is_urgent)
         return job.future
+
+    def keep(self, task: str, epoch: int, ttl_s: float) -> None:
+        """Renew a lease from now on; called after the job that has granted it."""
+        self._keeping.keep(task, epoch, ttl_s)
+        self._wake.set()  # the thread looks again how long it may sleep
 
     def refuse_more(self) -> None:
         """Accept nothing more; what is queued is still written."""
@@ -192,12 +199,19 @@ class Writer:
     def _run(self) -> None:
         while True:
             self._wake.clear()
+            self._renew_leases()
             if self._queue:
                 self._serve(self._take())
             elif self._is_stopping:
                 return
             else:
-                self._wake.wait()
+                self._wake.wait(self._keeping.wait_s())
+
+    def _renew_leases(self) -> None:
+        """Renew the leases that are due, ahead of whatever is queued. Of a loss the owner hears at his next word."""
+        due = self._keeping.take_due()
+        if due:
+            self._perform([], lambda: [self._commits.do(lambda connection: self._keeping.renew(connection, due))])
 
     def _take(self) -> list[Pending] | Job:
         """Take appends up to a batch's limits from the queue, or one large append, or one job."""
@@ -254,6 +268,7 @@ class Writer:
             (refusal,) = self._perform([pending], partial(self._stage, pending, piece))
             if refusal is not None:
                 break
+            self._renew_leases()
             others = self._take_others(pending.task)
             if others:
                 self._commit(others)
