@@ -127,6 +127,8 @@ def _question_answered(fold: Fold, _header: Header, _payload: e.QuestionAnswered
 def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
     if payload.what == "tell":
         fold.ledger.messages.append(payload.text)
+    elif payload.what == "cancel" or (payload.what == "pause" and not fold.ledger.asked):
+        fold.ledger.asked = payload.what
 
 
 def _task_succeeded(fold: Fold, header: Header, _payload: e.TaskSucceeded, _patched: bool) -> None:  # noqa: FBT001
@@ -146,6 +148,8 @@ def _task_cancelled(fold: Fold, _header: Header, payload: e.TaskCancelledEntry, 
 def _set_status(fold: Fold, status: str, reason: str) -> None:
     ledger = fold.ledger
     ledger.status, ledger.reason, ledger.until, ledger.question_action = status, reason, 0, ""  # type: ignore[assignment]  # callers pass members of Status
+    if status != "needs_human":
+        ledger.asked = ""  # it is obeyed, or overtaken
 
 
 # --- actions --------------------------------------------------------------------------------------------------------
@@ -298,7 +302,8 @@ def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
     """
     document, ledger = fold.document, fold.ledger
     if document.loose:
-        document.loose = [kept for kept in document.loose if kept.unapplied or (keep_effects and not kept.free)]
+        last = max((n for n, kept in enumerate(document.loose) if not kept.free), default=-1) if keep_effects else -1
+        document.loose = [kept for n, kept in enumerate(document.loose) if kept.unapplied or n <= last]
     stale = [a.action for a in ledger.open.values() if a.effect.is_free and a.epoch < fold.epoch]
     for action in stale:
         del ledger.open[action]

@@ -84,6 +84,8 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
 async def obeyed(session: Session) -> AsyncGenerator[None]:
     """Around one call of a program, or an inline block: what ends it in order is written, and raised as what it is."""
     try:
+        if session.stop is not None:
+            raise session.stop
         yield
     except StopRequested as stop:
         raise await _obey_stop(session, stop) from None
@@ -143,6 +145,7 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
             result = await program.fn(Task(session), **arguments)
         return (await finish(session, result),)
     error = caught.error
+    await session.drain()
     if error is None:
         raise RuntimeError("a boundary without an error")
     ours = _ours_in(error)

@@ -24,6 +24,12 @@ class Mailbox:
                 await _take_in(session, messages)
 
 
+def still_asked(session: Session, *, by_hand: bool) -> StopRequested | None:
+    """Return what an earlier holder took in and did not live to obey; a resume by hand overtakes a pause."""
+    asked = session.fold.ledger.asked
+    return StopRequested(session.task, asked, "person") if asked == "cancel" or (asked and not by_hand) else None
+
+
 async def _take_in(session: Session, messages: list[Message]) -> None:
     """Record the messages; the store removes them in the same append, so each is taken in exactly once."""
     for message in messages:

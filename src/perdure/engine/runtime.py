@@ -25,7 +25,7 @@ from perdure.engine import crashpoints, leases
 from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
-from perdure.engine.mailbox import Mailbox
+from perdure.engine.mailbox import Mailbox, still_asked
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.report import ReportRow, report
 from perdure.engine.rollback import finish_rollback, roll_back
@@ -186,6 +186,8 @@ class Runtime:
         if summary.is_finished and not (again and summary.status == "failed"):
             return await self._recorded_end(summary)
         session = await self._claim(summary, by_hand=by_hand)
+        if session.stop is not None:
+            return await self._drive(session, program, {})
         try:
             rows = report(session.fold, program)
             stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
@@ -237,7 +239,8 @@ class Runtime:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
             session = await self._claim(found, by_hand=False)
-            session.put(e.TaskResumed())
+            if session.stop is None:
+                session.put(e.TaskResumed())
         else:
             session = await self._start(started, first)
         session.begin_call()
@@ -341,7 +344,9 @@ class Runtime:
             await session.commit()
             crashpoints.reach("during_recovery")
             await finish_rollback(session)
-            await self._refuse_crash_loop(session)
+            session.stop = still_asked(session, by_hand=by_hand)
+            if session.stop is None:
+                await self._refuse_crash_loop(session)
         except BaseException:
             await self._release(session)
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from perdure.model.effect import Effect
@@ -73,6 +75,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     tokens_out: int = 0
     lessons: list[str] = []
     messages: list[str] = []
+    asked: Literal["", "pause", "cancel"] = ""  # by a message on record that is still to be obeyed
     answers: list[str] = []
     facts: list[str] = []
     result_seq: int = 0  # seq of TaskSucceeded
