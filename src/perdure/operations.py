@@ -20,10 +20,12 @@ from perdure.engine.programs import load_program
 from perdure.engine.report import ReportRow
 from perdure.engine.runtime import Runtime
 from perdure.errors import ActionUnknown, GoalUnknown, TaskBusy, TaskFinished, UsageError
+from perdure.logs.copying import Copier
+from perdure.logs.scroll import LogFiles, folder_of
 from perdure.model.entry import TaskStarted
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
-from perdure.ports import Message, Store
+from perdure.ports import Clock, Message, Store
 from perdure.views.showing import show
 
 _SLUG_MAX: Final = 40
@@ -169,6 +171,21 @@ async def rollback(runtime: Runtime, name: str, checkpoint: str) -> TaskSummary:
     summary = await runtime.store.find(name)
     await runtime.rollback(summary.task, checkpoint)
     return await runtime.store.find(summary.task)
+
+
+async def rebuild_log(store: Store, files: LogFiles, clock: Clock, name: str) -> str:
+    """Make the log files of a task anew from its journal; return their folder.
+
+    Raises TaskBusy while another process writes them, OSError, Damaged.
+    """
+    summary = await store.find(name)
+    copier = Copier(store, files, clock)
+    try:
+        if not await copier.renew(summary.task, summary.name):
+            raise TaskBusy(summary.name, "a process that writes its log files; they are up to date without this")
+    finally:
+        await copier.close()
+    return folder_of(files.path, summary.task)
 
 
 def refuse_store_inside(workspace: str, place: str) -> None:

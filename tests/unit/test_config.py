@@ -44,12 +44,14 @@ def test_flag_beats_environment_beats_project_beats_user_beats_default(places):
 
 def test_each_value_knows_where_it_came_from(places):
     """The origin is a flag, a variable, a path, or the word default."""
-    config = load(places, flags={"app": "a:b"}, user="unattended = true", PERDURE_MODEL="m")
+    config = load(places, flags={"app": "a:b", "log_dir": "x"}, user="unattended = true", PERDURE_MODEL="m")
     assert {
         "app": "flag --app",
         "model": "PERDURE_MODEL",
         "unattended": str(places / "home" / ".config" / "perdure" / "config.toml"),
         "store": f"found {places / 'project' / '.perdure'}",
+        "log_dir": "flag --log-dir",
+        "log_keep": "default",
     } == {key: chosen.origin for key, chosen in config.chosen.items()}
 
 
@@ -57,7 +59,7 @@ def test_each_value_knows_where_it_came_from(places):
     ("text", "said"),
     [
         ("stroe = 'x'", "did you mean 'store'?"),
-        ("zzz = 1", "known are app, model, store, unattended"),
+        ("zzz = 1", "known are app, log_dir, log_keep, model, store, unattended"),
         ("unattended = 'yes'", "true or false"),
         ("store = 3", "text in quotes"),
         ("store = ", "is not TOML"),

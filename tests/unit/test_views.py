@@ -29,7 +29,7 @@ from perdure.model.secret import SecretRef
 from perdure.model.status import TaskSummary
 from perdure.ports import Append, SnapshotHead, StoredAppend
 from perdure.stores.memory import MemoryStore, MemoryWorld
-from perdure.views.history import log_lines
+from perdure.views.history import Selection, log_lines
 from perdure.views.listing import list_tasks
 from perdure.views.showing import marks_of, show, state_of
 from perdure.views.verifying import verify
@@ -288,7 +288,7 @@ def test_the_log_can_begin_behind_an_entry():
 
     async def read():
         store = await written(intent("A"), e.NoteWritten(text="hi"), settled("A", 2))
-        return [line async for line in log_lines(store, TASK, after=3)]
+        return [line async for line in log_lines(store, TASK, Selection(after=3))]
 
     (line,) = asyncio.run(read())
     assert (4, {"n": 1}) == (line["seq"], line["inputs"])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.cli import looking, moving, running, storing
+from perdure.cli import logs, looking, moving, running, storing
 
 app = typer.Typer(
     name="perdure",
@@ -23,7 +23,7 @@ app.command()(running.resume)
 app.command(name="list")(looking.list_)
 app.command()(looking.show)
 app.command()(looking.state)
-app.command()(looking.log)
+app.command()(logs.log)
 app.command()(looking.checkpoints)
 app.command()(moving.pause)
 app.command()(moving.cancel)

@@ -1,4 +1,4 @@
-"""The verbs that only look: list, show, state, log, checkpoints."""
+"""The verbs that only look: list, show, state, checkpoints; `log` is in `logs`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,6 @@ class StateOptions(TaskOptions, frozen=True, kw_only=True):
     at: Annotated[str, typer.Option(metavar="WHEN", help="At an entry's number or a checkpoint's name.")] = ""
 
 
-class LogOptions(TaskOptions, frozen=True, kw_only=True):
-    """Of `log`."""
-
-    after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Only what comes behind this entry.")] = 0
-
-
 @taking(ListOptions)
 def list_(options: ListOptions) -> None:
     """Show the unfinished tasks, newest first."""
@@ -50,12 +44,6 @@ def show(options: TaskOptions) -> None:
 def state(options: StateOptions) -> None:
     """Print a task's state as JSON. Indented; with --json on one line."""
     wait_for(_state(options))
-
-
-@taking(LogOptions)
-def log(options: LogOptions) -> None:
-    """Print a task's journal as lines of JSON. One settled action is one line that stands alone."""
-    wait_for(_log(options))
 
 
 @taking(TaskOptions)
@@ -118,16 +106,6 @@ async def _state(options: StateOptions) -> None:
         say_json(plain)
     else:
         say_bytes((json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-async def _log(options: LogOptions) -> None:
-    from perdure.logs.plain import to_line
-    from perdure.views.history import log_lines
-
-    async with opened(options.place) as store:
-        task = (await store.find(options.name)).task
-        async for line in log_lines(store, task, options.after):
-            say_bytes(to_line(line))
 
 
 async def _checkpoints(options: TaskOptions) -> None:

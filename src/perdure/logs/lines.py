@@ -53,14 +53,13 @@ class Joiner:
             return self._head(step.header, "warning") | {"raw": raw, "digest": digest}
         return await self._line(step.entry)
 
-    async def still_open(self, after: int = 0) -> list[Line]:
-        """Return a line for each action behind entry `after` that has no outcome, in journal order."""
+    async def still_open(self) -> list[Line]:
+        """Return a line for each action that has no outcome, in journal order."""
         lines: list[Line] = []
         for intent in self._intents.values():
-            if intent.entry.header.seq > after:
-                blobs = await fetch_blobs(self._store, [bytes(intent.payload.arguments)])
-                line = self._head(intent.entry.header, "warning") | _asked(intent, blobs) | {"outcome": "open"}
-                lines.append(line | {"digest": intent.entry.digest.hex()})
+            blobs = await fetch_blobs(self._store, [bytes(intent.payload.arguments)])
+            line = self._head(intent.entry.header, "warning") | _asked(intent, blobs) | {"outcome": "open"}
+            lines.append(line | {"digest": intent.entry.digest.hex()})
         return lines
 
     async def _line(self, entry: Entry) -> Line | None:

@@ -6,6 +6,7 @@ reading and is named with its place. Blocking, in bounded memory: one line at a 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import IO, Final
@@ -214,7 +215,7 @@ def _first_seq(file: IO[bytes]) -> int:
 def _sets_of(path: str) -> list[tuple[str, str]]:
     """Return (slug, task) of each set, that with the newest line last."""
     found: list[tuple[float, str, str]] = []
-    with os.scandir(path) as there:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as there:
         for one in there:
             slug, _, task = one.name.rpartition(".")
             if one.is_dir() and len(task) == _ID_CHARS and slug:
