@@ -31,6 +31,11 @@ class StateTree:
         self.root = root
         self._edit: Edit | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an edit is open, whose changes are in no journal yet."""
+        return self._edit is not None and self._edit.is_open
+
     def view(self) -> MapView:
         """Return a view that only reads. It shows an open edit's changes while they are made."""
         return MapView(self.root)
