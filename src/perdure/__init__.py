@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from perdure.engine.opening import open_runtime as open
     from perdure.engine.programs import Program, program
     from perdure.engine.runtime import Runtime
-    from perdure.engine.runtime import open_runtime as open
     from perdure.engine.task import Task
     from perdure.errors import (
         ActionFailed,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __version__: Final = "0.1.0"
 
 _HOME: Final[dict[str, str]] = {
-    "open": "perdure.engine.runtime:open_runtime",
+    "open": "perdure.engine.opening:open_runtime",
     "Runtime": "perdure.engine.runtime:Runtime",
     "Task": "perdure.engine.task:Task",
     "Program": "perdure.engine.programs:Program",

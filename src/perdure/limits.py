@@ -63,5 +63,13 @@ ENTRY_BYTES_COUNTED_MIN: Final = 256
 SNAPSHOT_PART_BYTES: Final = 256 * KIB
 SNAPSHOTS_KEPT: Final = 2
 
+# --- files of the log -----------------------------------------------------------------------------------------------
+LOG_BEAT_S: Final = 0.25  # how far the files may be behind the journal
+LOG_FILE_BYTES: Final = 10_000_000
+LOG_FILES_MAX: Final = 5
+LOG_FILE_SPAN_S: Final = 7 * 86_400.0  # of a task's time in one file
+LOG_LAST_WAIT_S: Final = 2.0  # how long the end of a run waits for its last lines
+LOG_RETRY_S: Final = 10.0  # after the files could not be written
+
 # --- the ready-made agent -------------------------------------------------------------------------------------------
 AGENT_MOVES_MAX: Final = 100_000

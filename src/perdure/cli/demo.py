@@ -74,7 +74,7 @@ def demo(arguments: Sequence[str] = ()) -> int:
 def work(store: str, name: str, folder: str) -> None:
     """Be one process of the demo: start the job or go on with it, and tell each action on stdout."""
     from perdure import operations
-    from perdure.engine.runtime import open_runtime
+    from perdure.engine.opening import open_runtime
 
     def tell(task: str, event: str, fields: Mapping[str, Any]) -> None:
         del task  # there is only one

@@ -127,7 +127,7 @@ async def _rollback(options: RollbackOptions) -> None:
 
 @asynccontextmanager
 async def _runtime(options: TaskOptions) -> AsyncGenerator[Runtime]:
-    from perdure.engine.runtime import open_runtime
+    from perdure.engine.opening import open_runtime
 
     place = options.place
     if is_absent(place):  # a command on a task that cannot be there makes no store

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, Self
 from perdure.cli.progress import Progress
 from perdure.cli.terminal import complain, say, say_json, status
 from perdure.config import Config
-from perdure.engine.runtime import Runtime, open_runtime
+from perdure.engine.opening import open_runtime
+from perdure.engine.runtime import Runtime
 from perdure.errors import PerdureError, TaskParked, TaskStopped
 from perdure.logs.plain import moment, to_plain
 from perdure.model.status import TaskSummary

@@ -1,4 +1,4 @@
-"""`perdure.open` and `Runtime`: opens tasks under a lease, lets programs drive them, and ends them in order.
+"""`Runtime`: opens tasks under a lease, lets programs drive them, and ends them in order.
 
 A runtime belongs to one event loop of one process. Opening a task is: find or create, claim the lease, load the fold,
 write the claim, finish a rollback that was under way, report.
@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Self, cast
 
 import msgspec
 
-from perdure.clock import SystemClock
 from perdure.codec import leaves, values
 from perdure.codec.leaves import LeafWriter
-from perdure.config import find_place
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine import crashpoints, leases
@@ -29,6 +27,7 @@ from perdure.engine.mailbox import Mailbox, still_asked
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.report import ReportRow, report
 from perdure.engine.rollback import finish_rollback, roll_back
+from perdure.engine.scribe import Scribe
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.session import Session, World
 from perdure.engine.settling import settle
@@ -51,12 +50,12 @@ from perdure.errors import (
     TaskUnknown,
     UsageError,
 )
-from perdure.ids_source import SystemIds
 from perdure.limits import (
     CRASH_LOOP_STARTS_MAX,
     INBOX_POLL_S,
     LEASE_BEATS_PER_TTL,
     LEASE_TTL_S,
+    LOG_BEAT_S,
     SNAPSHOTS_KEPT,
     TICK_S,
 )
@@ -65,41 +64,9 @@ from perdure.model.ids import check_name
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock, Hook, Ids, Lease, Store
-from perdure.stores.opening import open_store
 
 _THREADS_MAX: Final = 32
 _ATTENDED: Final = Rules()
-
-
-@contextlib.asynccontextmanager
-async def open_runtime(
-    store: str | os.PathLike[str] | Store | None = None,
-    *,
-    hooks: Sequence[Hook] = (),
-    unattended: bool = False,
-    clock: Clock | None = None,
-    ids: Ids | None = None,
-    lease_ttl_s: float = LEASE_TTL_S,
-) -> AsyncGenerator[Runtime]:
-    """Open a store and a runtime on it: `async with perdure.open() as runtime:`.
-
-    `store`: a URL (`sqlite:///path.db`, `memory://`), a path, or a store; None: the nearest `.perdure/` upwards, else
-    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. `lease_ttl_s`: after
-    so many seconds without a beat a holder that still lives may be followed; the same for all who share a store. Raises
-    StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
-    """
-    clock = clock or SystemClock()
-    is_ours = store is None or isinstance(store, str | os.PathLike)
-    place = cast("str", store) if is_ours else ""
-    opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
-    rules = Rules(unattended=unattended)
-    runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
-    try:
-        async with runtime:
-            yield runtime
-    finally:
-        if is_ours:
-            await opened.close()
 
 
 class Runtime:
@@ -129,19 +96,24 @@ class Runtime:
             hooks=hooks,
         )
         self._sessions: dict[str, Session] = {}
+        self._opening: set[str] = set()  # tasks whose lease is being claimed
         self._snapshotter = Snapshotter()
         self._mailbox = Mailbox(store)
+        self.scribe = Scribe(store, clock, None)
 
     async def __aenter__(self) -> Self:
         self._ticker.every(TICK_S, self._flush_lazy)
         self._ticker.every(INBOX_POLL_S, self._look_into_mailbox)
         self._ticker.every(self._world.lease_ttl_s / LEASE_BEATS_PER_TTL, self._renew)
+        if not self.scribe.is_idle:
+            self._ticker.every(LOG_BEAT_S, lambda: self.scribe.look(self._sessions))
         self._ticker.start()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
         await self._ticker.stop()
         await self._snapshotter.stop()
+        await self.scribe.close()
         self._presence.end()
         self._world.threads.shutdown(wait=False, cancel_futures=True)
 
@@ -166,7 +138,7 @@ class Runtime:
         started = _started(self._presence, program, name, goal, arguments, workspace)
         found = await self._find(name)
         if found is None or (new and found.is_finished):
-            session = await self._start(started, program.state)
+            session = await self._opened(self._start(started, program.state))
             return await self._drive(session, program, arguments)
         await self._refuse_other(found, started, program)
         if found.status == "needs_human":
@@ -185,7 +157,7 @@ class Runtime:
     ) -> Any:  # noqa: ANN401
         if summary.is_finished and not (again and summary.status == "failed"):
             return await self._recorded_end(summary)
-        session = await self._claim(summary, by_hand=by_hand)
+        session = await self._opened(self._claim(summary, by_hand=by_hand))
         if session.stop is not None:
             return await self._drive(session, program, {})
         try:
@@ -238,11 +210,11 @@ class Runtime:
             if found.is_finished:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
-            session = await self._claim(found, by_hand=False)
+            session = await self._opened(self._claim(found, by_hand=False))
             if session.stop is None:
                 session.put(e.TaskResumed())
         else:
-            session = await self._start(started, first)
+            session = await self._opened(self._start(started, first))
         session.begin_call()
         async with self._held(session), obeyed(session):
             with ungrouped():
@@ -253,13 +225,13 @@ class Runtime:
     # --- from outside -----------------------------------------------------------------------------------------------
     async def settle(self, task: str, action: str, outcome: Outcome | None, *, by: str = "person") -> None:
         """Say how an open or doubtful action of a task that nobody holds ended; None keeps it as a fact."""
-        session = await self._claim(await self.store.find(task), by_hand=True)
+        session = await self._opened(self._claim(await self.store.find(task), by_hand=True))
         async with self._held(session):
             await settle(session, action, outcome, by=by)
 
     async def rollback(self, task: str, checkpoint: str, *, by: str = "person") -> None:
         """Roll the state of a task that nobody holds back to `checkpoint`."""
-        session = await self._claim(await self.store.find(task), by_hand=True)
+        session = await self._opened(self._claim(await self.store.find(task), by_hand=True))
         async with self._held(session):
             await roll_back(session, checkpoint, reason=f"asked for by a {by}")
 
@@ -268,7 +240,7 @@ class Runtime:
         summary = await self.store.find(task)
         if summary.is_finished:
             raise TaskFinished(summary.name, summary.status)
-        session = await self._claim(summary, by_hand=True)
+        session = await self._opened(self._claim(summary, by_hand=True))
         async with self._held(session):
             session.put(e.TaskCancelledEntry(by=by) if what == "cancel" else e.TaskPausedEntry(by="person"))
             await session.commit()
@@ -294,6 +266,17 @@ class Runtime:
         except (TaskUnknown, TaskAmbiguous):  # an exact name is never ambiguous
             return None
         return found if name in {found.name, found.task} else None
+
+    async def _opened(self, opening: Coroutine[Any, Any, Session]) -> Session:
+        """Open a task to the end even when cancelled meanwhile, and then give it back: nothing stays half open."""
+        work = asyncio.ensure_future(opening)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work])
+            if not work.cancelled() and work.exception() is None:
+                await self._release(work.result())
+            raise
 
     async def _start(self, started: e.TaskStarted, state: dict[str, Any]) -> Session:
         world = self._world
@@ -326,8 +309,15 @@ class Runtime:
 
     async def _claim(self, summary: TaskSummary, *, by_hand: bool) -> Session:
         task = summary.task
-        if task in self._sessions:
+        if task in self._sessions or task in self._opening:
             raise TaskBusy(summary.name, f"this process ({os.getpid()})")
+        self._opening.add(task)
+        try:
+            return await self._claim_alone(task, by_hand=by_hand)
+        finally:
+            self._opening.discard(task)
+
+    async def _claim_alone(self, task: str, *, by_hand: bool) -> Session:
         crashpoints.reach("during_recovery")
         lease, crashed = await leases.claim(
             self.store, task, self._presence, self._world.clock, self._world.lease_ttl_s
@@ -422,7 +412,8 @@ class Runtime:
 
     async def _release(self, session: Session) -> None:
         """Write what is still pending and free the lease; of a dead session only the lease, if that can be done."""
-        self._sessions.pop(session.task, None)
+        if self._sessions.get(session.task) is session:
+            del self._sessions[session.task]
         dead = session.sequencer.dead
         try:
             if dead is None:
@@ -431,6 +422,7 @@ class Runtime:
                 await self.store.release(session.task, session.sequencer.epoch)
         finally:
             session.is_closed = True
+        await self.scribe.finish(session)
 
     async def _clear(self, session: Session) -> None:
         """Success clears temporary state: all snapshots but the last. Journal and result stay."""
@@ -505,4 +497,4 @@ def _started(
     )
 
 
-__all__ = ["RolledBack", "Runtime", "open_runtime"]
+__all__ = ["RolledBack", "Runtime"]

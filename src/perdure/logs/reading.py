@@ -106,7 +106,7 @@ class Follower:
     def _open_next(self) -> bool:
         """Open the file that comes next; return whether there is one."""
         while True:
-            later = [(number, path) for number, path in numbered(self._folder) if number > self._number]
+            later = [one for one in numbered(self._folder) if one[0] > self._number]
             number, path = later[0] if later else (-1, os.path.join(self._folder, LIVE))
             try:
                 file, expected = open_lines(path)
@@ -114,17 +114,20 @@ class Follower:
                 if not later:
                     return False
                 continue  # packed or dropped in this moment
-            if not later:
-                number = _first_seq(file)
-                passed = [one for one, _ in numbered(self._folder) if self._number < one < number]
-                if passed or number < 0:  # rotated in this moment, or still without a line
-                    file.close()
-                    if number < 0:
-                        return False
-                    continue
-            self._file, self._path, self._expected, self._number = file, path, expected, number
-            self._offset = self._line = 0
-            return True
+            number = number if later else _first_seq(file)
+            if later or not self._was_passed(number):
+                break
+            file.close()
+        if number < 0:  # still without a line
+            file.close()
+            return False
+        self._file, self._path, self._expected, self._number = file, path, expected, number
+        self._offset = self._line = 0
+        return True
+
+    def _was_passed(self, live: int) -> bool:
+        """Whether a file was closed between our look at the closed ones and the opening of the live one."""
+        return any(self._number < number < live for number, _ in numbered(self._folder))
 
     def _read_line(self) -> bytes:
         assert self._file is not None  # noqa: S101 - opened by `next`

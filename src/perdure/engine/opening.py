@@ -1,0 +1,54 @@
+"""`perdure.open`: a store and a runtime on it, for as long as a block lasts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Sequence
+from typing import cast
+
+from perdure.clock import SystemClock
+from perdure.config import find_place
+from perdure.core.recovery import Rules
+from perdure.engine.runtime import Runtime
+from perdure.engine.scribe import Scribe, find_log_files
+from perdure.ids_source import SystemIds
+from perdure.limits import LEASE_TTL_S
+from perdure.logs.scroll import LogFiles
+from perdure.ports import Clock, Hook, Ids, Store
+from perdure.stores.opening import open_store
+
+
+@contextlib.asynccontextmanager
+async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keyword of its own
+    store: str | os.PathLike[str] | Store | None = None,
+    *,
+    hooks: Sequence[Hook] = (),
+    unattended: bool = False,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    lease_ttl_s: float = LEASE_TTL_S,
+    log_dir: str | os.PathLike[str] | LogFiles | None = None,
+) -> AsyncGenerator[Runtime]:
+    """Open a store and a runtime on it: `async with perdure.open() as runtime:`.
+
+    `store`: a URL (`sqlite:///path.db`, `memory://`), a path, or a store; None: the nearest `.perdure/` upwards, else
+    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. `lease_ttl_s`: after
+    so many seconds without a beat a holder that still lives may be followed; the same for all who share a store.
+    `log_dir`: folder for live log files, "" for none; None: as configured, none for a store of the caller's. Raises
+    StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
+    """
+    clock = clock or SystemClock()
+    is_ours = store is None or isinstance(store, str | os.PathLike)
+    files = find_log_files(log_dir) if log_dir is not None or is_ours else None
+    place = cast("str", store) if is_ours else ""
+    opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
+    rules = Rules(unattended=unattended)
+    runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
+    runtime.scribe = Scribe(opened, clock, files)
+    try:
+        async with runtime:
+            yield runtime
+    finally:
+        if is_ours:
+            await opened.close()
