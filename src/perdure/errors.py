@@ -420,12 +420,12 @@ class TaskFinished(UsageError):
 
 
 class BranchLeft(UsageError):
-    """A call from code whose branch was rolled back."""
+    """A call from code whose call of the program is over: rolled back, failed, or ended."""
 
     def __init__(self, task: str, branch: int) -> None:
         self.task = task
         self.branch = branch
-        super().__init__(f"task {task!r} has left branch {branch}; this call came from it and was not made")
+        super().__init__(f"this call for task {task!r} came from a call of its program that is over; it was not made")
 
 
 class ForkedRuntime(UsageError):
@@ -450,6 +450,7 @@ class ActionFailed(ActionError):
         self.action = action
         self.tool = tool
         self.error = error
+        self.failure_class = error.failure_class
         super().__init__(f"{tool} failed: {error.type}: {error.message}")
 
 

@@ -21,7 +21,7 @@ from perdure.codec.seal import PLAIN_KEY_ID, seal, unseal
 from perdure.codec.upcast import upcast
 from perdure.errors import Damaged, UnknownKind
 from perdure.limits import COMPRESS_FROM_BYTES
-from perdure.model.entry import KINDS, PAYLOAD_VERSION, Entry, Header, Payload
+from perdure.model.entry import KINDS, Entry, Header, Payload, version_of
 
 FORMAT: Final = 1
 GENESIS: Final = bytes(32)  # `prev` of the first entry
@@ -53,10 +53,11 @@ def pack(payload: Payload, place: Header, salt: bytes) -> tuple[bytes, bytes]:
     if len(body) >= COMPRESS_FROM_BYTES:
         body, flags = compress(body), _COMPRESSED
     stored = seal(body)
+    kind = _numbers[type(payload)]
     header = _HEADER.pack(
         FORMAT,
-        _numbers[type(payload)],
-        PAYLOAD_VERSION,
+        kind,
+        version_of(kind),
         flags,
         PLAIN_KEY_ID,
         bytes.fromhex(place.task),
@@ -155,12 +156,12 @@ def _cut(frames: bytes, offset: int, task: str, seq: int) -> bytes:
 
 
 def _decode_payload(header: Header, body: bytes) -> Payload:
-    decoder = _decoders.get(header.kind)
-    if decoder is None or header.version > PAYLOAD_VERSION:
+    decoder, today = _decoders.get(header.kind), version_of(header.kind)
+    if decoder is None or header.version > today:
         raise UnknownKind(header.kind, header.version, header.seq)
     try:
-        if header.version < PAYLOAD_VERSION:
-            fields = upcast(header.kind, header.version, PAYLOAD_VERSION, msgspec.json.decode(body))
+        if header.version < today:
+            fields = upcast(header.kind, header.version, today, msgspec.json.decode(body))
             body = msgspec.json.encode(fields)
         payload: Payload = decoder.decode(body)
     except msgspec.MsgspecError as error:

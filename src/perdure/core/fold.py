@@ -188,10 +188,13 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     ledger.tokens_out += payload.tokens_out
     if payload.outcome == "failed":
         ledger.failed_actions += 1
+        ledger.failed_call = (action.action, action.digest)
         _keep_effect_key(ledger, action)
-        return
-    ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
-    if action.branch == fold.branch:
+    else:
+        ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
+        if patched or action.key or action.digest == ledger.retried:
+            ledger.retries = 0  # the run has come further, or the call that failed has succeeded
+    if action.branch == fold.branch and (payload.outcome == "succeeded" or not action.effect.is_free):
         _keep_outcome(fold, header.seq, payload, action, patched)
 
 
@@ -208,10 +211,10 @@ def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAc
     if patched:
         document.changed = seq
         _drop_loose(fold, keep_effects=True)
-    unapplied = bool(payload.unapplied)
-    if patched or action.key:
-        fold.ledger.retries = 0  # the run has come further; a call that is made anew each time does not count
-    if not action.key and action.reduces and not unapplied:
+    unapplied, failed = bool(payload.unapplied), payload.outcome == "failed"
+    if not action.effect.is_free:
+        document.kept_at = seq
+    if not action.key and action.reduces and not (unapplied or failed):
         return  # the program asks its state before it acts again
     kept = Kept(
         action=action.action,
@@ -221,6 +224,7 @@ def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAc
         settled=seq,
         key=action.key,
         free=action.effect.is_free,
+        failed=failed,
         unapplied=unapplied,
     )
     if action.loop:
@@ -235,6 +239,7 @@ def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _pa
     document, ledger = fold.document, fold.ledger
     ledger.open.pop(payload.action, None)
     document.loose = [kept for kept in document.loose if kept.action != payload.action]
+    document.anchored = {key: kept for key, kept in document.anchored.items() if kept.action != payload.action}
     ledger.facts.append(f"action {payload.action} is kept as it happened; no call will claim it")
 
 
@@ -277,13 +282,19 @@ def _position_moved(fold: Fold, header: Header, payload: e.PositionMoved, _patch
 def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, _patched: bool) -> None:  # noqa: FBT001
     document = fold.document
     mark = Checkpoint(
-        name=payload.name, seq=header.seq, changed=document.changed, reason=payload.reason, verdict=payload.verdict
+        name=payload.name,
+        seq=header.seq,
+        changed=max(document.changed, document.kept_at),
+        place=payload.place,
+        reason=payload.reason,
+        verdict=payload.verdict,
     )
     document.checkpoints.append(mark)
+    _drop_loose(fold, keep_effects=True)
     for kept in document.loose:
-        if not (kept.free or kept.unapplied):
+        if not (kept.free or kept.unapplied or kept.failed):
             document.anchored[key_of(kept.tool, kept.digest.hex())] = kept
-    _drop_loose(fold)
+    document.loose = [kept for kept in document.loose if kept.free or kept.unapplied or kept.failed]
 
 
 def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: bool) -> None:  # noqa: FBT001
@@ -295,14 +306,16 @@ def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: 
 def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
     """What no call has claimed by now is never handed out.
 
-    An effect's outcome survives the patch of another action. A checkpoint anchors it: a program that is called anew
-    comes by the same call and must find it. After an edit the program can ask its state (the engine refuses both while
-    the outcome is unclaimed). What waits for its reducer stays. Free intents of earlier runs are
-    forgotten: running those again does no harm.
+    A checkpoint anchors an effect's outcome, and keeps what free tools gave before it: a program that is called anew
+    comes by the same calls and must find them, since the effect's arguments may be made of their results. The patch of
+    another action keeps both as well. After an edit the program can ask its state (the engine refuses it while an
+    effect is unclaimed). What waits for its reducer stays. Free intents of earlier runs are forgotten: running those
+    again does no harm.
     """
     document, ledger = fold.document, fold.ledger
     if document.loose:
-        last = max((n for n, kept in enumerate(document.loose) if not kept.free), default=-1) if keep_effects else -1
+        effects = [n for n, kept in enumerate(document.loose) if not kept.free] if keep_effects else []
+        last = effects[-1] if effects else -1
         document.loose = [kept for n, kept in enumerate(document.loose) if kept.unapplied or n <= last]
     stale = [a.action for a in ledger.open.values() if a.effect.is_free and a.epoch < fold.epoch]
     for action in stale:
@@ -313,12 +326,23 @@ def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
 def _failure_observed(fold: Fold, _header: Header, payload: e.FailureObserved, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
     ledger.last_failure = payload.failure
+    _forget_failed(fold.document, payload.failure.action)
     if not payload.counted:
         ledger.retries += 1
+        failed, digest = ledger.failed_call
+        ledger.retried = digest if failed == payload.failure.action else b""
         return
     ledger.failures += 1
     if payload.failure.failure_class == "output":  # what gave the bad output is asked for again
         fold.document.loose = [kept for kept in fold.document.loose if not kept.free]
+
+
+def _forget_failed(document: Document, action: str) -> None:
+    """Forget the failed effect that has left the program: it is made again (all of them where it is not known)."""
+    document.loose = [kept for kept in document.loose if not (kept.failed and action in {"", kept.action})]
+    for group in (document.keyed, *document.places.values()):
+        for key in [key for key, kept in group.items() if kept.failed and action in {"", kept.action}]:
+            del group[key]
 
 
 def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _patched: bool) -> None:  # noqa: FBT001

@@ -60,12 +60,16 @@ class Unanchored(msgspec.Struct, frozen=True):
 
 
 class Twin(msgspec.Struct, frozen=True):
-    """An equal effect without a key is on record, and whether this is the same call again cannot be told."""
+    """An effect without a key is on record, and whether this is the same call again cannot be told."""
 
     kept: Kept
 
 
-Finding = Fresh | Answered | Interrupted | Clash | Unanchored | Twin
+class LeftBehind(msgspec.Struct, frozen=True):
+    """An effect of this tool is on record that the program has not asked for again; this call may stand for it."""
+
+
+Finding = Fresh | Answered | Interrupted | Clash | Unanchored | Twin | LeftBehind
 _FRESH: Final = Fresh()
 
 
@@ -98,7 +102,7 @@ class LooseIndex:
             self._items, self._seen, self._effects, self._by_digest = items, 0, [], {}
         for kept in items[self._seen :]:
             self._by_digest.setdefault(kept.digest, []).append(kept)
-            if not (kept.free or kept.unapplied):
+            if not (kept.free or kept.unapplied or kept.failed):
                 self._effects.append(kept)
         self._seen = len(items)
 
@@ -127,20 +131,20 @@ def find(
         return Unanchored(unanchored)
     names = call.names or (call.tool,)
     if call.key:
-        kept = _keyed(call, names, document)
-        if kept is not None:
-            return Answered(kept) if kept.digest == call.digest else Clash(kept.settled)
-    elif call.takes_loose and document.loose:
-        equal = index.equal(call, document)
-        loose = _loose(equal, names, claimed) if equal else None
+        return _find_keyed(call, names, document, ledger, claimed)
+    if call.takes_loose and document.loose:
+        loose = _loose(index.equal(call, document), names, claimed)
         if loose is not None:
             return Answered(loose)
-    if document.anchored and call.takes_loose and not (call.key or call.reduces or call.effect.is_free):
-        anchored = _anchored(call, names, document)
-        if anchored is not None:
-            is_told_apart = anchored.settled > document.edited and anchored.action not in claimed
-            return Answered(anchored) if is_told_apart else Twin(anchored)
-    return _interrupted(call, names, ledger, claimed)
+    if call.effect.is_free:
+        return _interrupted(call, names, ledger, claimed)
+    if document.anchored and not call.reduces:
+        twin = _find_anchored(call, names, document, claimed)
+        if twin is not None:
+            return twin
+    found = _interrupted(call, names, ledger, claimed)
+    is_passed = isinstance(found, Fresh) and _passes_one(names, document, ledger, claimed)
+    return LeftBehind() if is_passed else found
 
 
 def find_unanchored(document: Document, claimed: AbstractSet[str], index: LooseIndex | None = None) -> Kept | None:
@@ -152,7 +156,8 @@ def find_unanchored(document: Document, claimed: AbstractSet[str], index: LooseI
 def actions_in_question(document: Document, ledger: Ledger) -> set[str]:
     """Return the ids of which `find`, `find_unanchored` and `left_behind` may ask whether they are claimed."""
     kept = (*document.loose, *document.anchored.values())
-    return {one.action for one in kept} | ledger.open.keys()
+    failed = (one for group in (document.keyed, *document.places.values()) for one in group.values() if one.failed)
+    return {one.action for one in (*kept, *failed)} | ledger.open.keys()
 
 
 def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> list[str]:
@@ -160,7 +165,7 @@ def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -
 
     An edit, a checkpoint or the end of the program may not pass them: they would be forgotten.
     """
-    waiting = [kept for kept in document.loose if not kept.free and kept.action not in claimed]
+    waiting = [kept for kept in document.loose if not (kept.free or kept.failed) and kept.action not in claimed]
     loose = [f"{kept.tool} ({kept.action})" for kept in waiting]
     open_ = [f"{a.tool} ({a.action})" for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed]
     return loose + open_
@@ -195,16 +200,56 @@ def _keyed(call: Call, names: tuple[str, ...], document: Document) -> Kept | Non
     return None
 
 
+def _find_keyed(
+    call: Call, names: tuple[str, ...], document: Document, ledger: Ledger, claimed: AbstractSet[str]
+) -> Finding:
+    kept = _keyed(call, names, document)
+    if kept is not None and kept.failed and kept.action in claimed:
+        kept = None  # this call of the program knows of the failure, and tries again
+    if kept is not None:
+        return Answered(kept) if kept.digest == call.digest else Clash(kept.settled)
+    found = _interrupted(call, names, ledger, claimed)
+    if isinstance(found, Fresh) and document.anchored and not (call.loop or call.effect.is_free):
+        anchored = _anchored(call, names, document)
+        if anchored is not None and anchored.action not in claimed:
+            return Answered(anchored)  # the program has given its call a key since
+    return found
+
+
+def _find_anchored(
+    call: Call, names: tuple[str, ...], document: Document, claimed: AbstractSet[str]
+) -> Answered | Twin | None:
+    """Return how an effect without a key stands to those that only a checkpoint holds.
+
+    An equal one answers it, once, and only as long as no edit came after. Any other of the same tool that this call of
+    the program has not come by is in the way: a model may only have worded its argument differently.
+    """
+    anchored = _anchored(call, names, document)
+    if anchored is not None:
+        is_told_apart = anchored.settled > document.edited and anchored.action not in claimed
+        return Answered(anchored) if is_told_apart and call.takes_loose else Twin(anchored)
+    others = (kept for kept in document.anchored.values() if kept.tool in names and kept.action not in claimed)
+    return next((Twin(kept) for kept in others), None)
+
+
 def _anchored(call: Call, names: tuple[str, ...], document: Document) -> Kept | None:
     found = (document.anchored.get(key_of(name, call.digest.hex())) for name in names)
     return next((kept for kept in found if kept is not None), None)
 
 
+def _passes_one(names: tuple[str, ...], document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> bool:
+    """Whether an effect of this tool that was not asked for again is loose or open: another might be the same twice."""
+    loose = (kept for kept in document.loose if not (kept.free or kept.failed) and kept.tool in names)
+    if any(kept.action not in claimed for kept in loose):
+        return True
+    open_ = (a for a in ledger.open.values() if not (a.effect.is_free or a.key) and a.tool in names)
+    return any(a.action not in claimed for a in open_)
+
+
 def _loose(equal: Sequence[Kept], names: tuple[str, ...], claimed: AbstractSet[str]) -> Kept | None:
-    for kept in equal:
-        if (kept.unapplied or kept.action not in claimed) and kept.tool in names:
-            return kept
-    return None
+    """Return the one that was intended first: the order in which they ended says nothing about the calls."""
+    able = [k for k in equal if k.tool in names and (k.unapplied or k.action not in claimed)]
+    return min(able, key=lambda kept: kept.intent, default=None)
 
 
 def _interrupted(call: Call, names: tuple[str, ...], ledger: Ledger, claimed: AbstractSet[str]) -> Finding:

@@ -20,10 +20,11 @@ import msgspec
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.core import resume
-from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, Twin, Unanchored
+from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, LeftBehind, Twin, Unanchored
 from perdure.engine import arguments, crashpoints, dispatch
 from perdure.engine.boundary import Boundary
 from perdure.engine.loading import read_entry, result_of
+from perdure.engine.loops import Place
 from perdure.engine.session import Session
 from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused, ReducerFailed, UsageError
 from perdure.limits import EDIT_WAIT_S
@@ -48,7 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What `task.using(...)` sets for one call."""
 
     key: str = ""
-    loop: str = ""  # set by `each`: then `key` is the place in it
+    place: Place | None = None  # set by `each`: the body from which the call comes
     timeout_s: float | None = None
     fresh: bool = False
     result_type: Any = None
@@ -68,6 +69,7 @@ class Work(msgspec.Struct, kw_only=True):
     effect_key: str = ""
     attempt: int = 1
     intent: int = 0
+    lap: int = 0  # of the session, when the call was made
     started_at: int = 0
     began: float = 0.0  # monotonic
 
@@ -98,8 +100,21 @@ def perform(
     session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
 ) -> Coroutine[Any, Any, tuple[str, Outcome]]:
     """Answer one call of `tool` with the arguments `given` by name; return (action id, outcome), to be awaited."""
-    work = _prepare(session, tool, given, options, then)
+    if not session.edit_closed.is_set() and arguments.has_views(given):
+        return _perform_after_edit(session, tool, given, options, then)
+    work = prepare(session, tool, given, options, then)
     return _answer_alone(session, work) if work.call.key else _answer(session, work)
+
+
+async def _perform_after_edit(
+    session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
+) -> tuple[str, Outcome]:
+    """A view as argument is the state on record: what an open edit shows of it may never be."""
+    lap = session.lap
+    while not session.edit_closed.is_set():
+        await session.edit_closed.wait()
+    session.gate(f"act {tool.name!r}", lap)
+    return await perform(session, tool, given, options, then)
 
 
 async def settle_late(session: Session, work: Work, error: BaseException | None, value: object) -> Outcome | None:
@@ -118,26 +133,28 @@ async def settle_late(session: Session, work: Work, error: BaseException | None,
     return Failed(record)
 
 
-def _prepare(
+def prepare(
     session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
 ) -> Work:
+    """Return one call of `tool` as it would set out now; nothing is done. Raises Unstorable, ToolInvalid."""
     name = options.name or tool.name
     effect = options.effect or tool.effect
     fold = session.fold
     _result_type_of(tool, options)  # refuse a result that could not be rebuilt before anything is done
-    recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=bool(options.key))
+    place = None if options.key else options.place
+    recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=bool(options.key or place))
     call = Call(
         tool=name,
         effect=effect,
         digest=recorded.digest,
-        key=options.key,
-        loop=options.loop,
+        key=place.next_key(name, recorded.digest) if place else options.key,
+        loop=place.loop if place else "",
         takes_loose=not (tool.poll or options.fresh),
         reduces=then is not None,
         names=(name, *tool.aliases),
     )
     action = session.world.ids.short_id()
-    return Work(tool=tool, call=call, arguments=recorded, options=options, then=then, action=action)
+    return Work(tool=tool, call=call, arguments=recorded, options=options, then=then, action=action, lap=session.lap)
 
 
 async def _answer_alone(session: Session, work: Work) -> tuple[str, Outcome]:
@@ -145,6 +162,7 @@ async def _answer_alone(session: Session, work: Work) -> tuple[str, Outcome]:
     key = resume.key_of(work.tool.name, f"{work.call.loop}\n{work.call.key}")
     while (other := session.busy_keys.get(key)) is not None:
         await asyncio.shield(other)
+        session.gate(f"act {work.call.tool!r}", work.lap)
     mine = session.busy_keys[key] = asyncio.get_running_loop().create_future()
     try:
         return await _answer(session, work)
@@ -163,7 +181,7 @@ async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
             return action.action, await _go_on(session, work, action)
         case Fresh(effect_key):
             if work.tool.key_parameter is not None:
-                work.effect_key = (not work.options.fresh and effect_key) or session.world.ids.short_id()
+                work.effect_key = _effect_key(session, work, effect_key)
             return work.action, await _run(session, work)
         case Clash(seq):
             raise KeyReused(work.call.tool, work.call.key, seq)
@@ -171,6 +189,15 @@ async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
             raise EffectNotAnchored(kept.action, kept.tool)
         case Twin(kept):
             raise KeyMissing(work.call.tool, kept.settled)
+        case LeftBehind():
+            session.refuse_left_behind(f"another call of {work.call.tool!r}")
+            raise KeyMissing(work.call.tool, fold.seq)
+
+
+def _effect_key(session: Session, work: Work, failed: str) -> str:
+    """Return that of an equal call that failed, unless another call uses it at this moment, else a new one."""
+    in_use = any(action.effect_key == failed for action in session.fold.ledger.open.values())
+    return failed if failed and not (work.options.fresh or in_use) else session.world.ids.short_id()
 
 
 async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) -> Outcome:
@@ -256,14 +283,26 @@ async def _run(session: Session, work: Work) -> Outcome:
     """Intent, tool, outcome."""
     if not session.slots.try_take():
         await session.slots.take()
-    session.running.add(work.action)
+        try:
+            session.gate(f"act {work.call.tool!r}", work.lap)  # it may have waited long
+        except BaseException:
+            session.slots.give()
+            raise
+    session.running[work.action] = _this_task()
     session.claim(work.action)
     try:
         await _intend(session, work)
         return await _dispatch(session, work)
     finally:
-        session.running.discard(work.action)
+        del session.running[work.action]
         session.slots.give()
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    if task is None:
+        raise UsageError("an act is made inside an asyncio task")
+    return task
 
 
 async def _intend(session: Session, work: Work) -> None:
@@ -309,11 +348,15 @@ async def _intend(session: Session, work: Work) -> None:
 
 async def _dispatch(session: Session, work: Work) -> Outcome:
     value: object = None
+    runner = asyncio.current_task()
+    cancellations = runner.cancelling() if runner else 0
     with Boundary() as caught:
         try:
             value = await dispatch.call(session, work, lambda thread: _outlived(session, work, thread))
         except asyncio.CancelledError as error:
-            await _fail(session, work, error)
+            outcome = await _fail(session, work, error)
+            if runner and runner.cancelling() == cancellations:
+                return outcome  # nobody has cancelled us: something inside the tool was, and it let that out
             raise
     if caught.error is None:
         crashpoints.reach("after_effect")
@@ -399,7 +442,9 @@ async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed 
     cancelled = await _wait_for_edit(session) if reduces and not session.edit_closed.is_set() else None
     operations: tuple[Op, ...] = ()
     patch, unapplied, failure = e.NOTHING, "", None
-    if reduces and not session.edit_closed.is_set():
+    if work.then is not None and ending.outcome == "succeeded" and ending.error is not None:
+        unapplied = "its result could not be stored"
+    elif reduces and not session.edit_closed.is_set():
         unapplied = "an edit was open for too long"
     elif reduces:
         with Boundary() as caught:

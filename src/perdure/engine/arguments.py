@@ -8,7 +8,7 @@ turn. The tool gets a plain copy.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Final, cast
 
@@ -24,6 +24,16 @@ from perdure.limits import BLOB_FROM_BYTES
 View = MapView | ListView | SetView
 VIEWS: Final = (MapView, ListView, SetView)
 _LEAVES: Final = frozenset((str, int, bool, NoneType))
+
+
+def has_views(given: Mapping[str, object]) -> bool:
+    """Whether a view of the state stands among the arguments, or directly in a list of theirs."""
+    for value in given.values():
+        if isinstance(value, VIEWS):
+            return True
+        if type(value) is list and any(isinstance(item, VIEWS) for item in cast("list[Any]", value)):  # type: ignore[redundant-cast]  # pyright needs it
+            return True
+    return False
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
-from typing import Any, Protocol, assert_never, cast
+from typing import Any, Final, Protocol, assert_never, cast
 
 import msgspec
 
@@ -47,6 +47,8 @@ from perdure.model.strategy import Strategy
 from perdure.tools.recording import record_error
 from perdure.tools.results import dump
 
+_CHAIN_MAX: Final = 20
+
 
 class Drivable(Protocol):
     """What the loop needs of a program; `engine.programs.Program` is one, the ready-made agent another."""
@@ -75,6 +77,7 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
         except RolledBack:
             continue
         if result is not None:
+            session.runner = None  # it has ended: there is nothing to be cancelled any more
             return result[0]
     await _ask(session, f"the program was called {PROGRAM_CALLS_MAX} times without an end", "limit")
     raise _needs_human(session)
@@ -88,8 +91,10 @@ async def obeyed(session: Session) -> AsyncGenerator[None]:
             raise session.stop
         yield
     except StopRequested as stop:
+        await session.drain()
         raise await _obey_stop(session, stop) from None
     except asyncio.CancelledError:
+        await session.drain(now=True)
         if session.stop is None:
             await _pause(session, "signal", "cancelled")
             raise
@@ -120,6 +125,7 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
 
     Raises ResumeDiverged or NeedsHuman instead where an effect is unclaimed, open or in doubt.
     """
+    await session.drain()
     session.refuse_left_behind("its end")
     document, ledger, world = session.fold.document, session.fold.ledger, session.world
     decision, row = recovery.decide(document, ledger, world.rules, world.clock.now(), has_returned=True)
@@ -136,7 +142,7 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
 
 async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any]) -> tuple[Any] | None:
     """One call of the program: its result in a tuple, or None when it shall be called anew."""
-    session.begin_call()
+    session.begin_call(program.source_digest)
     session.tell("program_called", attempt=session.fold.ledger.attempt)
     current_place.set(None)
     result: Any = None
@@ -193,11 +199,22 @@ async def _observe(session: Session, error: Exception) -> None:
     record = error.error if isinstance(error, ActionFailed) else record_error(error)
     failure_class = record.failure_class
     passing = failure_class in recovery.PASSING and not isinstance(error, OutcomeUnknown)
-    action = error.action if isinstance(error, ActionError) else ""
-    tool = getattr(error, "tool", "")
+    of_action = _action_error_in(error)
+    action = of_action.action if of_action else ""
+    tool = getattr(of_action, "tool", "")
     failure = Failure(failure_class=failure_class, error=record, action=action, tool=tool)
     session.put(e.FailureObserved(failure=failure, counted=not passing))
     await session.commit()
+
+
+def _action_error_in(error: BaseException) -> ActionError | None:
+    """Return the failed call behind `error`, where the program has wrapped it."""
+    found: BaseException | None = error
+    for _ in range(_CHAIN_MAX):
+        if found is None or isinstance(found, ActionError):
+            return found
+        found = found.__cause__ or found.__context__
+    return None
 
 
 async def _wait_until(session: Session, at: int) -> None:

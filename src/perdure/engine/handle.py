@@ -23,7 +23,7 @@ class Handle:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._branch = session.fold.branch
+        self._lap = session.lap
 
     # --- what it is -------------------------------------------------------------------------------------------------
     @property
@@ -75,7 +75,7 @@ class Handle:
     async def adopt(self, steps: Sequence[str]) -> None:
         """Record the plan: the ordered sub-goals. The same plan again writes nothing."""
         session = self._session
-        session.gate("plan", self._branch)
+        session.gate("plan", self._lap)
         if session.fold.document.plan == tuple(steps):
             return
         session.put(e.PlanAdopted(steps=tuple(steps)))
@@ -86,7 +86,7 @@ class Handle:
     async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - values of the codec's domain
         """Write one line for people into log and terminal."""
         session = self._session
-        session.gate("note", self._branch)
+        session.gate("note", self._lap)
         writer = LeafWriter()
         raw = msgspec.Raw(leaves.encode(fields, writer)) if fields else e.NOTHING
         session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
@@ -96,7 +96,7 @@ class Handle:
     async def fact(self, text: str, *, source: str = "") -> None:
         """State something verified; it survives every rollback."""
         session = self._session
-        session.gate("fact", self._branch)
+        session.gate("fact", self._lap)
         text = cut_text(text, ERROR_MESSAGE_BYTES_MAX)
         if text not in session.fold.ledger.facts:
             session.put(e.FactStated(text=text, source=source))
@@ -104,12 +104,12 @@ class Handle:
 
     async def ask(self, question: str) -> Never:
         """Ask a person and wait outside of this process: the task needs a human from here on."""
-        self._session.gate("question", self._branch)
+        self._session.gate("question", self._lap)
         raise StopRequested(self.id, "question", cut_text(question, ERROR_MESSAGE_BYTES_MAX))
 
     async def fail(self, reason: str) -> Never:
         """End the task as failed; its scene is kept."""
-        self._session.gate("fail", self._branch)
+        self._session.gate("fail", self._lap)
         raise StopRequested(self.id, "fail", cut_text(reason, ERROR_MESSAGE_BYTES_MAX))
 
     # --- time and chance, recorded ----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""`task.each`: a loop that remembers its place. Acts in its body are found again by (loop, index, tool, n-th call).
+"""`task.each`: a loop that remembers its place. Acts in its body are found by (loop, index, tool, arguments, n-th).
 
 A loop inside a body is named after its place in the outer one, so that each turn of the outer loop has its own. A loop
-that is left by `break` keeps its place: a resumed program goes through the same body to the same break.
+that is left by `break`, `return` or an exception gives its place back when Python drops its iterator (CPython: at
+once); until it has come to its end, a resumed program goes through the body it was in again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
 
 from perdure.codec import values
+from perdure.engine.arguments import VIEWS
 from perdure.engine.session import Session
 from perdure.errors import ResumeDiverged, UsageError
 from perdure.model import entry as e
@@ -24,21 +26,27 @@ T = TypeVar("T")
 class Place:
     """One body of one loop, while it runs."""
 
-    def __init__(self, session: Session, branch: int, loop: str, index: int) -> None:
+    def __init__(self, session: Session, lap: int, loop: str, index: int) -> None:
         self.loop = loop
         self.index = index
         self._session = session
-        self._branch = branch
-        self._calls: Counter[str] = Counter()
+        self._lap = lap
+        self._calls: Counter[tuple[str, bytes]] = Counter()
 
-    def belongs_to(self, session: Session, branch: int) -> bool:
-        """Whether this is a place of that task and branch."""
-        return self._session is session and self._branch == branch
+    def belongs_to(self, session: Session, lap: int) -> bool:
+        """Whether this is a place of that call of that program."""
+        return self._session is session and self._lap == lap
 
-    def next_key(self, tool: str) -> str:
-        """Return the place of the body's next call of `tool`."""
-        self._calls[tool] += 1
-        return f"{self.index}/{self._calls[tool]}"
+    def next_key(self, tool: str, digest: bytes) -> str:
+        """Return the place of the body's next call of `tool` with these arguments.
+
+        Calls with other arguments do not count: branches that run side by side come in any order.
+        """
+        self._calls[tool, digest] += 1
+        return f"{self.index}/{digest.hex()[:16]}/{self._calls[tool, digest]}"
+
+    def __str__(self) -> str:
+        return f"{self.loop}[{self.index}]"
 
 
 current_place: Final[ContextVar[Place | None]] = ContextVar("perdure_current_place", default=None)
@@ -47,17 +55,18 @@ current_place: Final[ContextVar[Place | None]] = ContextVar("perdure_current_pla
 class Each(Generic[T]):
     """The async iterator behind `task.each`."""
 
-    def __init__(self, session: Session, branch: int, name: str, items: Iterable[T], begun: set[str]) -> None:
+    def __init__(self, session: Session, lap: int, name: str, items: Iterable[T], begun: set[str]) -> None:
         self._session = session
-        self._branch = branch
+        self._lap = lap
         self._outer = current_place.get()
-        inside = self._outer is not None and self._outer.belongs_to(session, branch)
+        inside = self._outer is not None and self._outer.belongs_to(session, lap)
         self._loop = f"{self._outer.loop}[{self._outer.index}].{name}" if inside and self._outer else name
         if self._loop in begun:
             raise UsageError(f"loop {self._loop!r} was begun already in this run of the program; give it another name")
         begun.add(self._loop)
         self._items: Iterator[T] = iter(items)
         self._index = -1
+        self._place: Place | None = None
         self._open = b""  # digest of the item whose body runs
         self._trail = b""  # over the digests of all items before
 
@@ -66,12 +75,12 @@ class Each(Generic[T]):
 
     async def __anext__(self) -> T:
         """End the body before, skip what is done, begin the next."""
-        self._session.gate(f"loop {self._loop!r}", self._branch)
+        self._session.gate(f"loop {self._loop!r}", self._lap)
         self._end_body()
         recorded = self._recorded()
         for item in self._items:
             self._index += 1
-            digest = values.digest(item)
+            digest = values.digest(item.plain() if isinstance(item, VIEWS) else item)
             if self._index < recorded.done:
                 self._trail = _longer(self._trail, digest)
                 continue
@@ -86,6 +95,12 @@ class Each(Generic[T]):
         current_place.set(self._outer)
         raise StopAsyncIteration
 
+    def __del__(self) -> None:
+        """The loop was left: what follows is no longer in its body."""
+        place = current_place.get()
+        if place is not None and place is self._place:
+            current_place.set(self._outer)
+
     def _recorded(self) -> Position:
         return self._session.fold.document.positions.get(self._loop, Position())
 
@@ -99,7 +114,8 @@ class Each(Generic[T]):
         self._open = digest
         if recorded.item != digest:
             self._move(self._index, digest)
-        current_place.set(Place(self._session, self._branch, self._loop, self._index))
+        self._place = Place(self._session, self._lap, self._loop, self._index)
+        current_place.set(self._place)
 
     def _refuse_other(self, recorded: Position, digest: bytes) -> None:
         if self._index != recorded.done:

@@ -32,8 +32,9 @@ async def roll_back(
     effects are open, since those could no longer be told apart from what the new branch does.
     """
     open_effects = [a.action for a in session.fold.ledger.open.values() if not a.effect.is_free]
-    if session.running or open_effects:
-        raise ActionsInFlight("rollback", (*session.running, *open_effects))
+    open_edit = () if session.edit_closed.is_set() else ("an open edit",)
+    if session.running or open_effects or open_edit:
+        raise ActionsInFlight("rollback", (*session.running, *open_effects, *open_edit))
     to_seq = find_checkpoint(session.fold.document, session.task, name)
     moves = [f"{one.name} {move}" for one in participants for move in await one.prepare(to_seq)]
     kept = await _effects_after(session, to_seq)
@@ -61,6 +62,7 @@ async def finish_rollback(session: Session, participants: tuple[Participant, ...
     earlier = await load_fold(session.world.store, session.task, pending.to_seq)
     session.sequencer.jump(e.RolledBackEntry(to_seq=pending.to_seq, checkpoint=pending.checkpoint), earlier)
     session.claimed.clear()
+    session.lap += 1
     await session.commit()
     crashpoints.reach("during_rollback")
     for participant in participants:

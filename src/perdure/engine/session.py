@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from perdure import __version__
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.core import resume
@@ -108,7 +109,8 @@ class Session:
         self._claims_max = _CLAIMS_MIN
         self.loose = resume.LooseIndex()
         self._called_at = 0  # seq of the entry that says so
-        self.running: set[str] = set()  # actions in flight in this process, all of them claimed
+        self.lap = 0  # raised with each call of the program: code of an earlier one is refused
+        self.running: dict[str, asyncio.Task[Any]] = {}  # actions in flight here, all claimed; who makes them
         self.busy_keys: dict[str, asyncio.Future[None]] = {}
         self.late: dict[str, asyncio.Future[Outcome | None]] = {}  # what threads that outlived their call come to
         self.slots = Slots(PARALLEL_ACTIONS_MAX)
@@ -122,10 +124,12 @@ class Session:
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
 
     # --- calls of the program ---------------------------------------------------------------------------------------
-    def begin_call(self) -> None:
+    def begin_call(self, source_digest: str = "") -> None:
         """Note that the program is called: what stands on record from here on is its doing."""
         self.claimed = set(self.running)
-        self.put(e.ProgramCalled(attempt=self.fold.ledger.attempt + 1))
+        self.lap += 1
+        attempt = self.fold.ledger.attempt + 1
+        self.put(e.ProgramCalled(attempt=attempt, source_digest=source_digest, perdure=__version__))
         self._called_at = self.fold.seq
 
     @property
@@ -136,13 +140,26 @@ class Session:
         """
         return max(self.fold.document.changed, self.fold.last_effect) <= self._called_at
 
+    async def drain(self, *, now: bool = False) -> None:
+        """End what the call of the program that is over has left running, before anything follows.
+
+        Free actions are cancelled, the others waited for (`now`: cancelled as well, so that they end in doubt).
+        """
+        self.lap += 1
+        me = asyncio.current_task()
+        while left := {action: task for action, task in self.running.items() if task is not me}:
+            for action, task in left.items():
+                open_ = self.fold.ledger.open.get(action)
+                if now or open_ is None or open_.effect.is_free:
+                    task.cancel()
+            await asyncio.wait(left.values(), timeout=1.0)
+
     # --- gates ------------------------------------------------------------------------------------------------------
-    def gate(self, what: str, branch: int) -> None:
-        """Raise what forbids `what` at this moment to code of `branch`."""
-        if self.fold.branch != branch:
-            raise BranchLeft(self.task, branch)
+    def gate(self, what: str, lap: int) -> None:
+        """Raise what forbids `what` at this moment to code of call number `lap` of the program."""
+        self.refuse_other_lap(lap)
         if self.fold.ledger.rollback is not None:
-            raise BranchLeft(self.task, branch)
+            raise BranchLeft(self.task, self.fold.branch)
         if self.stop is not None:
             raise self.stop
         if self.fold.ledger.status not in UNFINISHED:
@@ -153,6 +170,11 @@ class Session:
             raise EditOpen(what)
         if self.sequencer.dead is not None:
             raise self.sequencer.dead
+
+    def refuse_other_lap(self, lap: int) -> None:
+        """Raise BranchLeft for code of a call of the program that is over."""
+        if self.is_closed or self.lap != lap:
+            raise BranchLeft(self.task, self.fold.branch)
 
     def refuse_left_behind(self, what: str) -> None:
         """Raise ResumeDiverged where `what` would pass effects that the program has not asked for again."""
@@ -172,7 +194,7 @@ class Session:
         """
         self.claimed.add(action)
         if len(self.claimed) > self._claims_max:
-            self.claimed &= self.running | resume.actions_in_question(self.fold.document, self.fold.ledger)
+            self.claimed &= self.running.keys() | resume.actions_in_question(self.fold.document, self.fold.ledger)
             self._claims_max = max(_CLAIMS_MIN, 2 * len(self.claimed))
 
     # --- writing ----------------------------------------------------------------------------------------------------

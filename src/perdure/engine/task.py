@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 
@@ -50,7 +51,8 @@ class Task(Handle):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._begun: set[str] = set()  # names of the loops begun in this call of the program
-        self._plain = Using(session, self._branch, Options())  # what `act` without settings uses
+        self._marks: Counter[tuple[str, str]] = Counter()  # (checkpoint, place) marked in this call of the program
+        self._plain = Using(session, self._lap, Options())  # what `act` without settings uses
 
     # --- actions ----------------------------------------------------------------------------------------------------
     @overload
@@ -89,7 +91,7 @@ class Task(Handle):
         if key:
             check_key(key)
         options = Options(key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name)
-        return Using(self._session, self._branch, options)
+        return Using(self._session, self._lap, options)
 
     def each(self, name: str, items: Iterable[T]) -> Each[T]:
         """Iterate over `items` so that a resumed program goes on where it was.
@@ -97,7 +99,7 @@ class Task(Handle):
         Acts in the body that have no key get one by their place in the loop. Finished items are skipped. Raises
         ResumeDiverged where another item than recorded stands at a place, UsageError where the name is used twice.
         """
-        return Each(self._session, self._branch, check_name(name, "loop name"), items, self._begun)
+        return Each(self._session, self._lap, check_name(name, "loop name"), items, self._begun)
 
     async def map(self, name: str, tool: Tool[[T], R], items: Sequence[T], *, concurrency: int = 8) -> list[R]:
         """Call `tool` with each item, at most `concurrency` at once; return the results in order.
@@ -105,11 +107,13 @@ class Task(Handle):
         Each call is found again by its place. The first failure cancels the others and is raised.
         """
         check_name(name, "map name")
+        outer = current_place.get()
+        prefix = f"{outer}." if outer is not None and outer.belongs_to(self._session, self._lap) else ""
         slots = asyncio.Semaphore(concurrency)
 
         async def one(place: int, item: T) -> R:
             async with slots:
-                return await self.using(key=f"map {name} {place}").act(tool, item)
+                return await self.using(key=f"map {prefix}{name} {place}").act(tool, item)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -127,9 +131,10 @@ class Task(Handle):
     async def edit(self) -> AsyncGenerator[MapView]:
         """Change the state: durable when the block is left, all of it or (if the block raises) nothing."""
         session = self._session
-        session.gate("edit", self._branch)
+        session.gate("edit", self._lap)
         while not session.edit_closed.is_set():
             await session.edit_closed.wait()
+            session.gate("edit", self._lap)
         session.edit_closed.clear()
         token = editing.set(session.task)
         change = session.begin_edit()
@@ -137,6 +142,7 @@ class Task(Handle):
             yield change.view
             operations = change.finish()
             if operations:
+                session.refuse_other_lap(self._lap)
                 session.refuse_left_behind("an edit")
                 session.put_patch(operations)
         except BaseException:
@@ -155,21 +161,24 @@ class Task(Handle):
         effect without a key before it is held by it. Raises ActionsInFlight while actions run.
         """
         session = self._session
-        session.gate(f"checkpoint {name!r}", self._branch)
+        session.gate(f"checkpoint {name!r}", self._lap)
         check_name(name, "checkpoint name")
         if session.running:
             raise ActionsInFlight(f"checkpoint {name!r}", tuple(session.running))
-        if _is_passed(session, name):
+        place = current_place.get()
+        where = str(place) if place is not None and place.belongs_to(session, self._lap) else ""
+        self._marks[name, where] += 1
+        if _is_passed(session, name, where, self._marks[name, where]):
             return
         session.refuse_left_behind(f"checkpoint {name!r}")
-        seq = session.put(e.CheckpointMarked(name=name))
+        seq = session.put(e.CheckpointMarked(name=name, place=where))
         await session.commit()
         crashpoints.reach("after_checkpoint")
         session.tell("checkpoint_marked", name=name, seq=seq)
 
     async def rollback(self, name: str, *, reason: str = "") -> Never:
         """Go back to the newest checkpoint `name` ("name#2": the second); never returns."""
-        self._session.gate("rollback", self._branch)
+        self._session.gate("rollback", self._lap)
         raise await roll_back(self._session, name, reason=reason)
 
     async def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - it is the point of the call
@@ -181,7 +190,7 @@ class Task(Handle):
         A function is called without arguments; an exception in it means failed.
         """
         session = self._session
-        session.gate(f"check {name!r}", self._branch)
+        session.gate(f"check {name!r}", self._lap)
         check_name(name, "check name")
         passed, why = _judge(verdict)
         if not passed:
@@ -196,9 +205,9 @@ class Task(Handle):
 class Using:
     """A task with settings for one call; made by `Task.using`."""
 
-    def __init__(self, session: Session, branch: int, options: Options) -> None:
+    def __init__(self, session: Session, lap: int, options: Options) -> None:
         self._session = session
-        self._branch = branch
+        self._lap = lap
         self._options = options
 
     @overload
@@ -234,26 +243,30 @@ class Using:
         if not isinstance(tool, Tool):
             raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))
         declared = cast("Tool[..., Any]", tool)
-        self._session.gate(f"act {declared.name!r}", self._branch)
+        self._session.gate(f"act {declared.name!r}", self._lap)
         options = self._options
         place = current_place.get()
-        if place is not None and not options.key and place.belongs_to(self._session, self._branch):
-            options = msgspec.structs.replace(options, key=place.next_key(declared.name), loop=place.loop)
+        if place is not None and not options.key and place.belongs_to(self._session, self._lap):
+            options = msgspec.structs.replace(options, place=place)
         return action.perform(self._session, declared, declared.bind(args, kwargs), options, then)
 
 
-def _is_passed(session: Session, name: str) -> bool:
+def _is_passed(session: Session, name: str, place: str, nth: int) -> bool:
     """Whether the mark stands already: the program comes by it again, or there is nothing new to hold."""
     document = session.fold.document
-    if session.is_replaying:
-        return any(mark.name == name for mark in document.checkpoints)
-    return _is_marked(document, name) and find_unanchored(document, session.claimed) is None
+    if find_unanchored(document, session.claimed) is not None:
+        return False
+    if _is_marked(document, name):
+        return True
+    marks = sum(mark.name == name and mark.place == place for mark in document.checkpoints)
+    return session.is_replaying and nth <= marks
 
 
 def _is_marked(document: Document, name: str) -> bool:
-    """Whether `name` was marked since the document last changed."""
+    """Whether `name` was marked since the document last changed or kept the outcome of an effect."""
+    changed = max(document.changed, document.kept_at)
     for mark in reversed(document.checkpoints):
-        if mark.changed != document.changed:
+        if mark.changed != changed:
             return False
         if mark.name == name:
             return True

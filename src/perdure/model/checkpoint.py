@@ -11,6 +11,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     seq: int
     changed: int  # seq of the last change of the document before it: equal `changed` = same document
+    place: str = ""  # in which body of an `each` loop it was marked
     reason: str = "program"  # program, person, milestone
     verdict: str = ""  # "", "passed", "failed"
 

@@ -17,6 +17,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settled: int  # seq of the outcome
     key: str = ""  # empty: loose
     free: bool = True
+    failed: bool = False  # an effect that failed, and its failure has not left the program: handed out as it was
     unapplied: bool = False  # its `then=` is still to be run
 
 
@@ -33,6 +34,7 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     places: dict[str, dict[str, Kept]] = {}  # by loop: outcomes of the body that is open, by tool and place
     loose: list[Kept] = []  # in journal order; at most one of them is an effect
     anchored: dict[str, Kept] = {}  # effects without a key that only a checkpoint holds, by tool and digest
+    kept_at: int = 0  # seq of the last outcome of an effect on this branch
     edited: int = 0  # seq of the last edit: what was anchored before it answers no call any more
     checkpoints: list[Checkpoint] = []
     checks: dict[str, int] = {}  # passed on this branch: name -> seq

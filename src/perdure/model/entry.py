@@ -20,8 +20,8 @@ Raw = msgspec.Raw
 NOTHING: Final = Raw(b"")
 
 
-class _Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of all payloads."""
+class _Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of all payloads. A field more is a version more: an older reader must not pass over the unknown."""
 
 
 # --- the task -------------------------------------------------------------------------------------------------------
@@ -67,6 +67,8 @@ class ProgramCalled(_Payload, frozen=True, kw_only=True):
     """The program was called anew: attempt number `attempt` on this task."""
 
     attempt: int
+    source_digest: str = ""  # of the program as it was at this call
+    perdure: str = ""  # version of this library
 
 
 class TaskPausedEntry(_Payload, frozen=True, kw_only=True):
@@ -132,7 +134,7 @@ class ActionIntended(_Payload, frozen=True, kw_only=True):
     tool: str
     effect: Effect
     arguments: Raw
-    digest: bytes  # of tool name and canonical arguments; how a loose outcome is found again
+    digest: bytes  # scheme byte, then sha256 of the canonical arguments: how a loose outcome is found again
     key: str = ""  # the user's key, or the place in the `each` loop `loop`
     loop: str = ""
     effect_key: str = ""  # drawn here, handed to a keyed tool, the same over all attempts
@@ -198,6 +200,7 @@ class CheckpointMarked(_Payload, frozen=True, kw_only=True):
     """A named moment without open intents."""
 
     name: str
+    place: str = ""  # in which body of an `each` loop
     reason: Literal["program", "person", "milestone"] = "program"
     verdict: str = ""
     digest: bytes = b""  # of the state, where it was taken
@@ -355,7 +358,12 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (56, "rolled_back", RolledBackEntry),
     (60, "snapshot_taken", SnapshotTaken),
 )
-PAYLOAD_VERSION: Final = 1  # of every kind, until one of them gets a second
+VERSIONS: Final[dict[int, int]] = {}  # kind -> version written today, where it is not the first
+
+
+def version_of(kind: int) -> int:
+    """Return the version in which entries of `kind` are written today."""
+    return VERSIONS.get(kind, 1)
 
 
 class Header(msgspec.Struct, frozen=True):

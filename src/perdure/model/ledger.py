@@ -67,6 +67,8 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     actions: int = 0  # settled
     failed_actions: int = 0
     failures: int = 0  # counted, leaky: verified progress takes one away
+    failed_call: tuple[str, bytes] = ("", b"")  # action id and digest of the call that failed last
+    retried: bytes = b""  # digest of the call for which the retries are counted
     retries: int = 0  # in a row, for passing faults
     last_failure: Failure | None = None
     rollbacks: int = 0

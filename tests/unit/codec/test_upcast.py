@@ -5,7 +5,7 @@ import pytest
 
 from perdure.codec import entries, upcast
 from perdure.codec.entries import GENESIS, pack, unpack_all
-from perdure.model.entry import KINDS, PAYLOAD_VERSION, Header, NoteWritten
+from perdure.model.entry import KINDS, VERSIONS, Header, NoteWritten, version_of
 
 STEPS = {(36, 1): lambda fields: {"text": fields["line"]}, (36, 2): lambda fields: {"text": fields["text"].upper()}}
 
@@ -26,7 +26,7 @@ def test_a_missing_step_is_an_error_of_the_release():
 def test_the_table_leads_every_kind_to_its_present_version():
     """No released version is without its step."""
     for number, _, _ in KINDS:
-        for version in range(1, PAYLOAD_VERSION):
+        for version in range(1, version_of(number)):
             assert (number, version) in upcast.UPCASTERS
 
 
@@ -39,7 +39,7 @@ def test_an_old_entry_is_read_in_todays_shape_and_keeps_its_digest(monkeypatch):
     monkeypatch.setitem(entries._numbers, Old, 36)
     place = Header("0" * 32, 1, 1, 0, 0, 0, 0, 0, 0, GENESIS, b"")
     frame, digest = pack(Old(line="hi"), place, bytes(16))
-    monkeypatch.setattr(entries, "PAYLOAD_VERSION", 3)
+    monkeypatch.setitem(VERSIONS, 36, 3)
     monkeypatch.setattr(entries, "upcast", lambda *given: upcast.upcast(*given, STEPS))
     (entry,) = unpack_all(frame, "0" * 32, first_seq=1, prev=GENESIS)
     assert (NoteWritten(text="HI"), 1, digest) == (entry.payload, entry.header.version, entry.digest)

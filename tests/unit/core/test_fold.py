@@ -214,26 +214,27 @@ def test_an_outcome_of_a_branch_that_was_left_answers_nobody(journal):
 
 # --- what drops loose outcomes --------------------------------------------------------------------------------------
 def test_a_patch_drops_free_loose_outcomes_and_an_edit_all(journal):
-    """Effects survive the patch of another action; an empty patch drops nothing."""
+    """Effects, and what was there before them, survive the patch of another action; an empty patch drops nothing."""
     journal.did("a")
     journal.did("b", "irreversible")
     journal.did("c", reduces=True)
-    assert ["a", "b"] == [kept.action for kept in journal.fold.document.loose]
+    journal.did("e")
+    assert ["a", "b", "e"] == [kept.action for kept in journal.fold.document.loose]
     journal.did("d", operations=PUT, reduces=True)
-    assert ["b"] == [kept.action for kept in journal.fold.document.loose]
+    assert ["a", "b"] == [kept.action for kept in journal.fold.document.loose]
     journal.put(e.StateEdited(patch=e.Raw(b"[]")), PUT)
     assert [] == journal.fold.document.loose
 
 
 def test_a_checkpoint_anchors_effects_and_drops_the_free(journal):
-    """The effect is found again by tool and arguments, and stands in nobody's way; an edit is remembered."""
+    """The effect is found again by tool and arguments, and so is what was read before it, until the next change."""
     journal.did("a")
     journal.did("b", "irreversible")
     journal.intend("c", reduces=True)
     journal.settle("c", unapplied="raised")
     journal.put(e.CheckpointMarked(name="c"))
     document = journal.fold.document
-    assert (["c"], {key_of("t", b"b".hex()): "b"}) == (
+    assert (["a", "c"], {key_of("t", b"b".hex()): "b"}) == (
         [kept.action for kept in document.loose],
         {key: kept.action for key, kept in document.anchored.items()},
     )

@@ -9,6 +9,7 @@ from perdure.core.resume import (
     Clash,
     Fresh,
     Interrupted,
+    LeftBehind,
     LooseIndex,
     Twin,
     Unanchored,
@@ -133,15 +134,38 @@ def test_an_anchored_effect_answers_an_equal_call_where_the_two_can_be_told_apar
     document = Document(anchored={key_of("t", b"d".hex()): anchored}, edited=edited)
     assert finding(anchored) == find(call(effect=NEVER), document, ledger(), claimed)
     assert finding(anchored) == find(call("new", effect=NEVER, names=("new", "t")), document, ledger(), claimed)
-    others = [
-        call(effect=NEVER, digest=b"e"),
-        call(effect=NEVER, key="k"),
-        call(effect=NEVER, reduces=True),
-        call(effect=NEVER, takes_loose=False),
-        call(effect=PURE),
-        call("u", effect=NEVER),
-    ]
+    others = [call(effect=NEVER, reduces=True), call(effect=PURE), call("u", effect=NEVER)]
     assert [Fresh()] * len(others) == [find(other, document, ledger(), claimed) for other in others]
+    assert Twin(anchored) == find(call(effect=NEVER, takes_loose=False), document, ledger(), claimed)
+
+
+def test_other_words_to_the_same_effect_are_refused_while_it_was_not_asked_for():
+    """A model may have worded its argument differently: that would send it twice."""
+    anchored = kept(free=False)
+    document = Document(anchored={key_of("t", b"d".hex()): anchored}, edited=1)
+    other = call(effect=NEVER, digest=b"e")
+    assert Twin(anchored) == find(other, document, ledger(), set())
+    assert Fresh() == find(other, document, ledger(), {"a"})
+    loose = Document(loose=[kept(free=False)])
+    assert LeftBehind() == find(other, loose, ledger(), set())
+    assert LeftBehind() == find(other, Document(), ledger(opened()), set())
+
+
+def test_a_call_that_was_given_a_key_since_takes_what_a_checkpoint_held():
+    """The way out that KeyMissing names must not send it again."""
+    anchored = kept(free=False)
+    document = Document(anchored={key_of("t", b"d".hex()): anchored}, edited=3)
+    assert Answered(anchored) == find(call(effect=NEVER, key="k"), document, ledger(), set())
+    assert Fresh() == find(call(effect=NEVER, key="k"), document, ledger(), {"a"})
+    assert Fresh() == find(call(effect=NEVER, key="k", digest=b"e"), document, ledger(), set())
+
+
+def test_a_failed_effect_is_handed_out_to_a_resumed_program_and_made_again_by_the_same():
+    """What was tried instead of it stands on record: making the first again would do both."""
+    failed = kept(free=False, failed=True, key="k")
+    document = Document(keyed={key_of("t", "k"): failed})
+    assert Answered(failed) == find(call(effect=NEVER, key="k"), document, ledger(), set())
+    assert Fresh() == find(call(effect=NEVER, key="k"), document, ledger(), {"a"})
 
 
 def test_an_index_that_is_kept_finds_what_a_new_one_finds():

@@ -90,7 +90,7 @@ def test_a_renewal_that_is_refused_stops_the_writer():
     async def lost():
         async with world.runtime() as first:
             running = asyncio.create_task(first.run(Play(_wait_for_ever), "job"))
-            await until(lambda: first._sessions)
+            await until(lambda: any(session.lap for session in first._sessions.values()))
             (session,) = first._sessions.values()
             await session.commit()
             await world.store().claim(session.task, first._presence.holder, over=1)
