@@ -32,16 +32,17 @@ _AWKWARD: Final = re.compile("[\x7f-\x9f\u2028\u2029]")
 
 async def fetch_blobs(store: Store, raws: Sequence[bytes]) -> dict[bytes, bytes]:
     """Return the blobs that the encoded values name, without those that are gone."""
-    wanted = list(dict.fromkeys(digest for raw in raws for digest in leaves.blob_digests(raw)))
-    if not wanted:
-        return {}
-    try:
-        return dict(await store.blobs(wanted))
-    except KeyError:
-        found: dict[bytes, bytes] = {}
-        for digest in wanted:
-            found |= await _one_blob(store, digest)
-        return found
+
+    async def fetch(wanted: list[bytes]) -> dict[bytes, bytes]:
+        try:
+            return dict(await store.blobs(wanted))
+        except KeyError:
+            found: dict[bytes, bytes] = {}
+            for digest in wanted:
+                found |= await _one_blob(store, digest)
+            return found
+
+    return await leaves.gather_blobs(raws, fetch)
 
 
 def to_plain(raw: bytes, blobs: Blobs, root: Plain = None) -> Plain:
@@ -134,6 +135,8 @@ class _Reader:
         raw = self._blobs.get(bytes.fromhex(digest))
         if raw is None:
             return {"$missing_blob": digest}
+        if kind == "value":
+            return self.read(msgspec.json.decode(raw))
         if kind == "bytes":
             return {"$bytes": base64.b64encode(raw).decode()}
         return raw.decode() if kind == "str" else _text(raw)

@@ -15,7 +15,7 @@ import msgspec
 import zstandard
 
 from perdure.errors import LogDamaged, TaskAmbiguous, TaskUnknown
-from perdure.logs.scroll import LIVE, Stub, numbered, open_lines, read_stub
+from perdure.logs.scroll import LIVE, Stub, lines_bytes, numbered, open_lines, read_stub
 
 _ID_CHARS: Final = 32
 _CUT_SHOWN_MAX: Final = 60
@@ -56,10 +56,13 @@ def find_set(path: str, name: str) -> str:
 def read_set(folder: str) -> Iterator[Record | Torn]:
     """Yield every line of the set, then Torn where the last one is cut. Raises LogDamaged."""
     follower = Follower(folder)
-    while (found := follower.next()) is not None:
-        yield found
-    if (torn := follower.torn()) is not None:
-        yield torn
+    try:
+        while (found := follower.next()) is not None:
+            yield found
+        if (torn := follower.torn()) is not None:
+            yield torn
+    finally:
+        follower.close()
 
 
 class Follower:
@@ -91,8 +94,10 @@ class Follower:
 
     def torn(self) -> Torn | None:
         """Return what lies behind the last whole line, None where that is nothing."""
-        if self._file is None:
-            return None
+        if self._file is None:  # the live file does not even have a first line
+            path = os.path.join(self._folder, LIVE)
+            size = os.path.getsize(path) if os.path.exists(path) else 0
+            return Torn(path, size) if size else None
         rest = self._file.read()
         self._file.seek(self._offset)
         return Torn(self._path, len(rest)) if rest.strip() else None
@@ -114,6 +119,8 @@ class Follower:
                 if not later:
                     return False
                 continue  # packed or dropped in this moment
+            except zstandard.ZstdError as error:
+                raise LogDamaged(path, 1, 0, f"it cannot be unpacked: {error}") from error
             number = number if later else _first_seq(file)
             if later or not self._was_passed(number):
                 break
@@ -139,8 +146,8 @@ class Follower:
 
     def _take(self, line: bytes) -> Record | None:
         """Check one whole line; None for an empty one."""
-        self._line += 1
         if not line.strip():
+            self._line += 1
             self._offset += len(line)
             return None
         try:
@@ -151,6 +158,7 @@ class Follower:
             raise self._damage(f"entry {stub.seq} behind entry {self._seq}")
         if stub.task != self._folder.rpartition(".")[2]:
             raise self._damage(f"a line of task {stub.task!r}")
+        self._line += 1
         self._offset += len(line)
         self._seq = stub.seq
         return Record(stub, line if line.endswith(b"\n") else line + b"\n")
@@ -174,28 +182,30 @@ class Follower:
             self.close()
             return True
         self._file.seek(self._offset)
-        closed = dict(numbered(self._folder))
-        if self._number not in closed:
+        size = os.fstat(self._file.fileno()).st_size
+        if size > self._offset + cut:
+            return True  # written in this moment
+        closed = _closed(self._folder, self._number, size)
+        if not closed:
             return self._is_made_anew()
-        if os.fstat(self._file.fileno()).st_size == self._offset:
+        if size == self._offset:
             self.close()
-            return True
-        self._path = closed[self._number]  # it was closed while we read: nothing comes to it any more
+        self._path = closed  # nothing comes to it any more
         return True
 
     def _is_made_anew(self) -> bool:
         """Whether the open file is no longer the live one, and no closed one either: then begin at the beginning."""
         assert self._file is not None  # noqa: S101 - opened by `next`
         try:
-            is_same = os.path.samestat(os.stat(os.path.join(self._folder, LIVE)), os.fstat(self._file.fileno()))
+            live = os.stat(os.path.join(self._folder, LIVE))
         except FileNotFoundError:
             return False  # in the middle of it
-        if is_same:
+        here = os.fstat(self._file.fileno())
+        if os.path.samestat(live, here):
             return False
-        if self._number in dict(numbered(self._folder)):
-            return True  # rotated in this moment
-        self.close()
-        self._given, self._seq, self._number = max(self._given, self._seq), 0, -1
+        if not _closed(self._folder, self._number, here.st_size):  # else rotated in this moment
+            self.close()
+            self._given, self._seq, self._number = max(self._given, self._seq), 0, -1
         return True
 
     @property
@@ -204,6 +214,15 @@ class Follower:
 
     def _damage(self, reason: str) -> LogDamaged:
         return LogDamaged(self._path, self._line + 1, self._offset, reason)
+
+
+def _closed(folder: str, number: int, size: int) -> str:
+    """Return the path of the closed file that holds what an open one of that number and size does, "" if none does."""
+    path = dict(numbered(folder)).get(number, "")
+    try:
+        return path if path and lines_bytes(path) == size else ""
+    except FileNotFoundError:  # packed in this moment
+        return _closed(folder, number, size)
 
 
 def _first_seq(file: IO[bytes]) -> int:

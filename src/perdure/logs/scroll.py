@@ -18,7 +18,7 @@ import glob
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import IO, Final, cast
 
@@ -114,14 +114,33 @@ def numbered(folder: str) -> list[tuple[int, str]]:
 
 
 def open_lines(path: str) -> tuple[IO[bytes], int | None]:
-    """Open a file of a set for reading; return it with the number of bytes of lines it must hold, None if any."""
+    """Open a file of a set for reading; return it with the number of bytes of lines it must hold, None if any.
+
+    Raises OSError, zstandard.ZstdError.
+    """
     file = open(path, "rb")  # noqa: SIM115 - the caller closes it
     if not path.endswith(PACKED):
         return file, None
-    size = zstandard.frame_content_size(file.read(_FRAME_HEAD_BYTES))
+    try:
+        size = zstandard.frame_content_size(file.read(_FRAME_HEAD_BYTES))
+    except zstandard.ZstdError:
+        file.close()
+        raise
     file.seek(0)
     reader = zstandard.ZstdDecompressor().stream_reader(file, closefd=True)
     return io.BufferedReader(cast("io.RawIOBase", reader), _READ_BYTES), size if size >= 0 else None
+
+
+def lines_bytes(path: str) -> int:
+    """Return how many bytes of lines a closed file holds."""
+    if path.endswith(PLAIN):
+        return os.path.getsize(path)
+    with open(path, "rb") as file:
+        head = file.read(_FRAME_HEAD_BYTES)
+    try:
+        return max(0, zstandard.frame_content_size(head))
+    except zstandard.ZstdError:
+        return 0
 
 
 class Scroll:
@@ -238,7 +257,7 @@ class Scroll:
         for _, path in numbered(self._folder):
             if path.endswith(PLAIN):
                 _pack(path)
-        closed = [(path, _lines_bytes(path)) for _, path in numbered(self._folder)]
+        closed = [(path, lines_bytes(path)) for _, path in numbered(self._folder)]
         room = self._files.file_bytes * (self._files.files_max - 1)
         while len(closed) > 1 and sum(size for _, size in closed) > room:
             os.unlink(closed.pop(0)[0])
@@ -268,7 +287,7 @@ class Scroll:
         with open(path, "rb+") as file:
             file.seek(good)
             torn = file.read()
-            with open(os.path.join(self._folder, f"torn-{self.seq:012d}"), "wb") as aside:
+            with _private(os.path.join(self._folder, f"torn-{self.seq:012d}")) as aside:
                 aside.write(torn)
                 aside.flush()
                 os.fsync(aside.fileno())
@@ -280,12 +299,8 @@ class Scroll:
         newer = (self.seq, self.digest, self.checkpoint)
         self.checkpoint = None
         with contextlib.suppress(zstandard.ZstdError):  # damage in the middle: reading says so, writing goes on
-            file, _ = open_lines(path)
-            with file:
-                for stub in map(_whole, file):
-                    if stub is None:
-                        break
-                    self._note(stub)
+            for stub in _stubs_of(path):
+                self._note(stub)
         if newer[0]:
             self.seq, self.digest = newer[:2]
         self.checkpoint = self.checkpoint if newer[2] is None else newer[2]
@@ -331,6 +346,16 @@ def _whole(line: bytes) -> Stub | None:
         return None
 
 
+def _stubs_of(path: str) -> Iterator[Stub]:
+    """Yield what the lines of a closed file say, up to the first that is none."""
+    file, _ = open_lines(path)
+    with file:
+        for stub in map(_whole, file):
+            if stub is None:
+                return
+            yield stub
+
+
 def _marked(stub: Stub) -> _Marked:
     try:
         return _read_marked(stub.fields)
@@ -345,24 +370,17 @@ def _micros(at: str) -> int:
         return 0
 
 
+def _private(path: str) -> IO[bytes]:
+    """Open a new file that only this user may read."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
+
+
 def _pack(path: str) -> None:
     packed = path.removesuffix(PLAIN) + PACKED
     part = packed + _PART
-    with open(path, "rb") as plain, open(part, "wb") as file:
+    with open(path, "rb") as plain, _private(part) as file:
         zstandard.ZstdCompressor(level=3).copy_stream(plain, file, size=os.path.getsize(path))
         file.flush()
         os.fsync(file.fileno())
     os.rename(part, packed)
     os.unlink(path)
-
-
-def _lines_bytes(path: str) -> int:
-    """Return how many bytes of lines a closed file holds."""
-    if path.endswith(PLAIN):
-        return os.path.getsize(path)
-    with open(path, "rb") as file:
-        head = file.read(_FRAME_HEAD_BYTES)
-    try:
-        return max(0, zstandard.frame_content_size(head))
-    except zstandard.ZstdError:
-        return 0

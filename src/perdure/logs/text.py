@@ -23,7 +23,7 @@ def to_text(line: Line) -> str:
     moment = str(line["at"])[:_MOMENT_CHARS].replace("T", " ")
     mark = _MARKS.get(str(line["level"]), " ")
     what = _action(line) if "action" in line else _other(line)
-    return f"{moment} {mark} {line['seq']:>6}  {what}"
+    return f"{moment} {mark} {line['seq']:>6}  {' '.join(what.splitlines())}"
 
 
 def _action(line: Line) -> str:
@@ -36,13 +36,13 @@ def _action(line: Line) -> str:
         text += f": {error['type']}: {cut_text(str(error['message']), _VALUE_BYTES)} ({error['class']})"
     elif "result" in line:
         text += f": {_short(line['result'])}"
-    return text.replace("\n", " ")
+    return text
 
 
 def _other(line: Line) -> str:
     fields = "  ".join(f"{name}={_short(value)}" for name, value in _pairs(line.get("fields")))
     raw = "of a kind that this version does not know" if "raw" in line else ""
-    return f"{line['kind']}  {fields}{raw}".rstrip().replace("\n", " ")
+    return f"{line['kind']}  {fields}{raw}".rstrip()
 
 
 def _pairs(value: Plain) -> list[tuple[str, Plain]]:
