@@ -314,6 +314,8 @@ class Runtime:
         self._opening.add(task)
         try:
             return await self._claim_alone(task, by_hand=by_hand)
+        except Fenced as fenced:
+            raise TaskBusy(task, f"another process (epoch {fenced.current}), which was faster") from fenced
         finally:
             self._opening.discard(task)
 
