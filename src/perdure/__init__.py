@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from perdure import sync
     from perdure.engine.opening import open_runtime as open
     from perdure.engine.programs import Program, program
     from perdure.engine.runtime import Runtime
@@ -59,6 +60,7 @@ _HOME: Final[dict[str, str]] = {
     "Succeeded": "perdure.model.outcome:Succeeded",
     "Failed": "perdure.model.outcome:Failed",
     "InDoubt": "perdure.model.outcome:InDoubt",
+    "sync": "perdure.sync",
 }
 _ERRORS: Final = (
     "ActionFailed",
@@ -119,6 +121,7 @@ __all__ = [
     "UsageError",
     "open",
     "program",
+    "sync",
     "tool",
 ]
 
@@ -128,6 +131,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
     if home is None:
         raise AttributeError(f"module 'perdure' has no attribute {name!r}")
     module, _, attribute = home.partition(":")
-    found = getattr(import_module(module), attribute)
+    found: Any = import_module(module)
+    if attribute:
+        found = getattr(found, attribute)
     globals()[name] = found
     return found

@@ -37,7 +37,11 @@ PerdureError
 │   ├── TaskMismatch       other goal, arguments or initial state than recorded
 │   ├── TaskFinished       the task has ended
 │   ├── BranchLeft         a call from a branch that was rolled back
-│   └── ForkedRuntime      a runtime used in a child of the process that opened it
+│   ├── ForkedRuntime      a runtime used in a child of the process that opened it
+│   ├── LoopBlocked        a call of perdure.sync in the thread of its own event loop
+│   ├── NothingAsked       an answer to a task that waits for none
+│   ├── StateVersion       no migration leads from the recorded state to this program
+│   └── StateInvalid       the state is not what ``state_type=`` says
 ├── ActionError
 │   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
 │   ├── OutcomeUnknown     whether the effect happened is not known
@@ -438,6 +442,46 @@ class ForkedRuntime(UsageError):
 
 
 class ActionError(PerdureError):
+class LoopBlocked(UsageError):
+    """A call of `perdure.sync` in the thread of its own event loop, which would wait for itself for ever."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this call was made in the thread of the event loop that has to do it; "
+            "in `then=` and in coroutine tools use what they are given, elsewhere the API with await"
+        )
+
+
+class NothingAsked(UsageError):
+    """An answer to a task that waits for none."""
+
+    def __init__(self, name: str, why: str, next_command: str = "") -> None:
+        self.name = name
+        self.next_command = next_command
+        then = f"; next: {next_command}" if next_command else ""
+        super().__init__(f"task {name!r} has asked nothing that an answer could go to ({why}){then}")
+
+
+class StateVersion(UsageError):
+    """No migration leads from the recorded state to what the program expects; nothing of it was run."""
+
+    def __init__(self, task: str, found: int, wanted: int, reason: str) -> None:
+        self.task = task
+        self.found = found
+        self.wanted = wanted
+        super().__init__(f"the state of task {task!r} has version {found}, its program wants {wanted}: {reason}")
+
+
+class StateInvalid(UsageError):
+    """The state, or what was to be put there, is not what the program's `state_type=` says."""
+
+    def __init__(self, type_name: str, path: tuple[object, ...], reason: str) -> None:
+        self.type_name = type_name
+        self.path = path
+        where = "".join(f"[{step!r}]" for step in path)
+        super().__init__(f"state{where} is no {type_name}: {reason}")
+
+
     """Something about one action. `action` is its id."""
 
     action: str

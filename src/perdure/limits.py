@@ -48,6 +48,10 @@ LEASE_LOOKS_PER_TTL: Final = 20  # so often a challenger looks whether the beats
 INBOX_POLL_S: Final = 0.25
 MESSAGE_BYTES_MAX: Final = 64 * KIB
 
+# --- threads and signals --------------------------------------------------------------------------------------------
+THREAD_LEAVE_S: Final = 1.0  # how long a cancelled plain program may take to come to its next call, or to its end
+STOP_GRACE_S: Final = 5.0  # after SIGTERM: how long the running action may take to end before it is cancelled
+
 # --- stores ---------------------------------------------------------------------------------------------------------
 WRITER_QUEUE_MAX: Final = 4096
 BATCH_APPENDS_MAX: Final = 256
