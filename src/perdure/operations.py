@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -27,6 +27,11 @@ from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock, Message, Store
 from perdure.views.showing import show
+
+if TYPE_CHECKING:
+    from perdure.engine.replay.playing import Replayed
+    from perdure.engine.replay.record import Record
+    from perdure.engine.replay.rejudging import Rejudgement
 
 _SLUG_MAX: Final = 40
 _PROGRAM: Final = re.compile(r"(?:[\w./~-]+\.py(?::\w+)?|[A-Za-z_][\w.]*:[A-Za-z_]\w*)\Z")
@@ -203,11 +208,39 @@ def default_workspace(place: str, name: str) -> str:
     return str(home / "workspaces" / re.sub(r"[^\w.-]", "_", name))
 
 
+async def recall_journal(store: Store, name: str, until: int | None = None) -> Record:
+    """Read a task's journal into memory, for `replay` and `rejudge`. Raises TaskUnknown, Damaged."""
+    from perdure.engine.replay.record import load_record
+
+    return await load_record(store, (await store.find(name)).task, until)
+
+
+def replay(record: Record, mode: Literal["strict", "tolerant"] = "strict", app: str = "") -> Replayed:
+    """Run the recorded program (or `app`) again on its record; nothing is written, no tool is called.
+
+    To be called outside of any event loop. Raises ProgramNotImportable, UsageError for a task that a script drives.
+    """
+    from perdure.engine.replay.playing import play
+
+    return play(record, _program_for(record.start, app), mode)
+
+
+def rejudge(record: Record) -> Rejudgement:
+    """Return what today's recovery would decide otherwise about the failures on record."""
+    from perdure.engine.replay.rejudging import rejudge as ask_again
+
+    return ask_again(record)
+
+
 async def _program_of(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - a Program, or what load_agent gives
     entry = await read_entry(store, task, 1)
     if not isinstance(entry.payload, TaskStarted):
         raise UsageError(f"entry 1 of task {task!r} is not its start; look with `perdure verify {task}`")
-    driver = entry.payload.driver
+    return _program_for(entry.payload, app)
+
+
+def _program_for(start: TaskStarted, app: str) -> Any:  # noqa: ANN401 - as above
+    driver = start.driver
     match driver.kind:
         case "program":
             return load_program(driver.target, driver.folder, app=app or None)
@@ -216,4 +249,4 @@ async def _program_of(store: Store, task: str, app: str) -> Any:  # noqa: ANN401
 
             return load_agent(driver.target)
         case "inline":
-            raise UsageError(f"task {entry.payload.name!r} is driven by a script: run the script that started it again")
+            raise UsageError(f"task {start.name!r} is driven by a script: run the script that started it again")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.cli import logs, looking, moving, running, storing
+from perdure.cli import logs, looking, moving, replaying, running, storing
 
 app = typer.Typer(
     name="perdure",
@@ -29,6 +29,7 @@ app.command()(moving.pause)
 app.command()(moving.cancel)
 app.command(cls=moving.SettleCommand)(moving.settle)
 app.command()(moving.rollback)
+app.command()(replaying.replay)
 app.command()(storing.verify)
 app.command()(storing.doctor)
 

@@ -32,6 +32,19 @@ async def open_store(place: str | os.PathLike[str], clock: Clock) -> Store:
     raise ConfigInvalid("store", f"{_hide_password(text)!r} is none of PATH, sqlite:///PATH, memory://NAME")
 
 
+async def open_to_look(place: str | os.PathLike[str], clock: Clock) -> Store:
+    """As `open_store`, but nothing is ever written: no file is made, changed or locked, all that writes is refused.
+
+    For copies, and for folders in which nothing may be written. Raises StoreUnreadable where nothing is.
+    """
+    path = os.fspath(place)
+    if "://" in path and not path.startswith("sqlite:///"):
+        return await open_store(path, clock)
+    from perdure.stores.sqlite.looking import look_into_sqlite
+
+    return look_into_sqlite(unquote(path.removeprefix("sqlite:///")) if "://" in path else path, clock)
+
+
 async def _open_sqlite(path: str, clock: Clock) -> Store:
     from perdure.stores.sqlite.store import open_sqlite
 

@@ -20,6 +20,7 @@ from perdure.limits import MIB, STORE_BUSY_S
 from perdure.stores.sqlite.filelock import FileLock
 from perdure.stores.sqlite.queries import load_migrations
 
+LIES_STILL: Final = "ro&immutable=1"  # a mode: nobody else has the file open
 APPLICATION_ID: Final = 0x70657264  # "perd"
 _MIGRATIONS: Final = load_migrations()
 SCHEMA_VERSION: Final = len(_MIGRATIONS)
@@ -66,10 +67,27 @@ def connect_writer(path: str) -> sqlite3.Connection:
     return connection
 
 
-def connect_reader(path: str) -> sqlite3.Connection:
-    """Return a connection that only reads."""
+def check_to_look(path: str) -> str:
+    """Return the mode in which a database of today's schema at `path` is read without leaving a trace.
+
+    Where nobody has it open it is read as it lies: SQLite would else make a -wal and an -shm beside it, for which a
+    folder of copies may have no room. Raises StoreUnreadable, StoreTooNew.
+    """
+    if not _check_file(path, to_write=False):
+        raise StoreUnreadable(path, "there is no such file")
+    mode = "ro" if os.path.lexists(f"{path}-wal") else LIES_STILL
+    version = _look(path, mode)
+    if version > SCHEMA_VERSION:
+        raise StoreTooNew(path, version, SCHEMA_VERSION)
+    if version < SCHEMA_VERSION:
+        raise StoreUnreadable(path, "it is of an earlier version, which is brought up when it is opened for work")
+    return mode
+
+
+def connect_reader(path: str, mode: str = "ro") -> sqlite3.Connection:
+    """Return a connection that only reads; `mode` is "ro" or what `check_to_look` says."""
     with translated(path):
-        connection = _connect(path, "ro", timeout_s=STORE_BUSY_S)
+        connection = _connect(path, mode, timeout_s=STORE_BUSY_S)
         connection.execute("PRAGMA query_only = 1")
     return connection
 
@@ -117,7 +135,7 @@ _NO_ROOM_PERHAPS: Final = frozenset(
 )
 
 
-def _check_file(path: str) -> bool:
+def _check_file(path: str, *, to_write: bool = True) -> bool:
     """Return whether a file is at `path`; raise StoreUnreadable where it cannot be one of ours."""
     try:
         found = os.stat(path)
@@ -135,16 +153,16 @@ def _check_file(path: str) -> bool:
         raise StoreUnreadable(path, "it is empty, and perdure never leaves an empty file; remove it or restore a copy")
     if found.st_size < _SQLITE_BYTES_MIN:  # SQLite would take it for a new database
         raise StoreUnreadable(path, f"it is not an SQLite database, only {found.st_size} bytes")
-    closed = _why_closed(path)
+    closed = _why_closed(path, to_write=to_write)
     if closed:
         raise StoreUnreadable(path, closed)
     return True
 
 
-def _look(path: str) -> int:
+def _look(path: str, mode: str = "ro") -> int:
     """Return the schema's number, having only read; raise StoreUnreadable where the file is not ours."""
     try:
-        with contextlib.closing(_connect(path, "ro", timeout_s=STORE_BUSY_S)) as connection:
+        with contextlib.closing(_connect(path, mode, timeout_s=STORE_BUSY_S)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.DatabaseError as error:
@@ -223,10 +241,12 @@ def _set_durable(connection: sqlite3.Connection, place: str) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
 
 
-def _why_closed(path: str) -> str:
+def _why_closed(path: str, *, to_write: bool = True) -> str:
     """Return which permission is missing, "" where none is."""
     if not os.access(path, os.R_OK):
         return "no permission to read it"
+    if not to_write:
+        return ""
     if not os.access(path, os.W_OK):
         return "no permission to write it"
     if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):

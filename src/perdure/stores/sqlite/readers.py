@@ -21,10 +21,11 @@ _THREADS: Final = 2
 class Readers:
     """The reading side of a store handle."""
 
-    def __init__(self, place: str, health: Health) -> None:
+    def __init__(self, place: str, health: Health, mode: str = "ro") -> None:
         self._place = place
+        self._mode = mode  # of `database.connect_reader`
         self._health = health
-        self._near = connect_reader(place)
+        self._near = connect_reader(place, mode)
         self._near.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log: see `close`
         self._idle: list[sqlite3.Connection] = []
         self._executor = ThreadPoolExecutor(_THREADS, "perdure-reader")
@@ -52,7 +53,7 @@ class Readers:
             connection.close()
 
     def _fetch(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._idle.pop() if self._idle else connect_reader(self._place)
+        connection = self._idle.pop() if self._idle else connect_reader(self._place, self._mode)
         try:
             return self._ask(connection, read)
         finally:
