@@ -6,6 +6,7 @@ open. Called by `copying` (the files) and by `views.history` (from the store).
 
 from __future__ import annotations
 
+import functools
 import base64
 from typing import Final, cast
 
@@ -129,16 +130,22 @@ def fields_of(payload: msgspec.Struct, blobs: Blobs) -> Line:
     """Return the fields of an entry that say something, as plain JSON; digests in hexadecimal."""
     return {
         field.encode_name: _field(field.name, value, blobs)
-        for field in msgspec.structs.fields(payload)
+        for field in _fields_of_kind(type(payload))
         if (value := getattr(payload, field.name)) != field.default and value not in _EMPTY
     }
+
+
+@functools.cache
+def _fields_of_kind(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a struct: looked up once for each kind, since that takes longer than all the rest."""
+    return msgspec.structs.fields(kind)
 
 
 def _all_raws(value: object) -> list[msgspec.Raw]:
     if isinstance(value, msgspec.Raw):
         return [value]
     if isinstance(value, msgspec.Struct):
-        return [raw for field in msgspec.structs.fields(value) for raw in _all_raws(getattr(value, field.name))]
+        return [raw for name in value.__struct_fields__ for raw in _all_raws(getattr(value, name))]
     return []
 
 
