@@ -6,8 +6,8 @@ open. Called by `copying` (the files) and by `views.history` (from the store).
 
 from __future__ import annotations
 
-import functools
 import base64
+import functools
 from typing import Final, cast
 
 import msgspec
