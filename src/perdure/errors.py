@@ -334,7 +334,8 @@ class KeyReused(UsageError):
         self.key = key
         self.seq = seq
         super().__init__(
-            f"tool {tool!r} was called under key {key!r} with other arguments (entry {seq}); use another key"
+            f"tool {tool!r} was called under key {key!r} with other arguments (entry {seq}); use another key; where an "
+            "argument comes from a model or the clock, give that call a key as well"
         )
 
 
@@ -348,8 +349,8 @@ class KeyMissing(UsageError):
         self.tool = tool
         self.seq = seq
         super().__init__(
-            f"an equal call of {tool!r} without a key is on record (entry {seq}), and a resumed program could not tell "
-            "the two apart; give each call its own: `task.using(key=...).act(...)`"
+            f"a call of {tool!r} without a key is on record (entry {seq}), and whether this is the same one cannot be "
+            "told; give each call its own: `task.using(key=...).act(...)`, or `perdure settle TASK ACTION --keep`"
         )
 
 
@@ -380,7 +381,7 @@ class ActionsInFlight(UsageError):
         self.what = what
         self.actions = actions
         super().__init__(
-            f"{what} while {len(actions)} action(s) are running ({', '.join(actions[:3])}); await them first"
+            f"{what} while {len(actions)} action(s) are not over ({', '.join(actions[:3])}); await or settle them first"
         )
 
 
@@ -411,7 +412,7 @@ class TaskMismatch(UsageError):
     def __init__(self, task: str, what: str) -> None:
         self.task = task
         self.what = what
-        super().__init__(f"task {task!r} was started with another {what}; give the same, another name, or new=True")
+        super().__init__(f"task {task!r} was started with another {what}; give the same, or choose another name")
 
 
 class TaskFinished(UsageError):
@@ -420,7 +421,7 @@ class TaskFinished(UsageError):
     def __init__(self, task: str, status: str) -> None:
         self.task = task
         self.status = status
-        super().__init__(f"task {task!r} has ended ({status}); start another, or `new=True` for the same name")
+        super().__init__(f"task {task!r} has ended ({status}): nothing more is done in it; start another")
 
 
 class BranchLeft(UsageError):
@@ -441,7 +442,6 @@ class ForkedRuntime(UsageError):
         super().__init__(f"runtime opened by process {opened_by} is used by its child {used_by}; open one there")
 
 
-class ActionError(PerdureError):
 class LoopBlocked(UsageError):
     """A call of `perdure.sync` in the thread of its own event loop, which would wait for itself for ever."""
 
@@ -482,6 +482,7 @@ class StateInvalid(UsageError):
         super().__init__(f"state{where} is no {type_name}: {reason}")
 
 
+class ActionError(PerdureError):
     """Something about one action. `action` is its id."""
 
     action: str
@@ -561,9 +562,9 @@ class TaskParked(TaskStopped):
 class NeedsHuman(TaskStopped):
     """A person must decide; `question` says what."""
 
-    def __init__(self, task: str, question: str, next_command: str = "") -> None:
+    def __init__(self, task: str, question: str, next_command: str = "", name: str = "") -> None:
         self.question = question
-        super().__init__(task, f"task {task!r} needs a person: {question}", next_command)
+        super().__init__(task, f"task {name or task!r} needs a person: {question}", next_command)
 
 
 class ResumeDiverged(NeedsHuman):
@@ -581,9 +582,9 @@ class TaskCancelled(TaskStopped):
 class TaskBusy(TaskStopped):
     """Another living process holds the task; `holder` names it."""
 
-    def __init__(self, task: str, holder: str) -> None:
+    def __init__(self, task: str, holder: str, name: str = "") -> None:
         self.holder = holder
-        super().__init__(task, f"task {task!r} is being worked on by {holder}")
+        super().__init__(task, f"task {name or task!r} is being worked on by {holder}")
 
 
 class Unwound(BaseException):

@@ -1,15 +1,16 @@
 """Big and repeated leaves of values: blobs and references, on top of the value codec which knows neither.
 
-A `str` or `bytes` leaf over 4 KiB is stored once under its digest ("blob"). A leaf of a patch that stands in the
-outcome of the same entry is written as the path to it ("ref"). An argument that is a view of the state is written as
-path and seq ("state", "run"). All three are tags of the value codec: `{"~": ["blob", …]}`.
+A `str` or `bytes` leaf over 4 KiB is stored once under its digest ("blob"); a value whose bytes pass 1 MiB is put aside
+in the same way, whole. A leaf of a patch that stands in the outcome of the same entry is written as the path to it
+("ref"). An argument that is a view of the state is written as path and seq ("state", "run"). All of them are tags of
+the value codec: `{"~": ["blob", …]}`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import NoneType
 from typing import Any, Final, cast
 
@@ -19,10 +20,17 @@ from perdure.codec import values
 from perdure.codec.redact import redact
 from perdure.codec.scalars import INT_PLAIN
 from perdure.errors import CodecError, LimitExceeded
-from perdure.limits import BLOB_FROM_BYTES, LEAF_BYTES_MAX, REFERENCE_FROM_BYTES
+from perdure.limits import (
+    BLOB_FROM_BYTES,
+    ENTRY_BYTES_MAX,
+    LEAF_BYTES_MAX,
+    REFERENCE_FROM_BYTES,
+    TOOL_OUTPUT_BYTES_MAX,
+)
 from perdure.model.patch import Op, ops_to_value
 
-_BLOB: Final = re.compile(rb'\{"~":\["blob","(?:str|text|bytes)","([0-9a-f]{64})"')
+_BLOB: Final = re.compile(rb'\{"~":\["blob","(?:str|text|bytes|value)","([0-9a-f]{64})"')
+_WHOLE: Final = re.compile(rb'\{"~":\["blob","value","([0-9a-f]{64})"')
 _IMMUTABLE: Final = frozenset((NoneType, bool, int, float, str, bytes))
 _encode_json: Final = msgspec.json.Encoder().encode
 
@@ -55,6 +63,17 @@ class LeafWriter:
             return None
         if len(raw) > LEAF_BYTES_MAX:
             raise LimitExceeded("one str or bytes value in bytes", len(raw), LEAF_BYTES_MAX)
+        return self._put_aside(kind, raw)
+
+    def finish(self, raw: bytes) -> bytes:
+        """Return the bytes of a value as they go into an entry: themselves, or the name of the blob that holds them."""
+        if len(raw) <= ENTRY_BYTES_MAX:
+            return raw
+        if len(raw) > TOOL_OUTPUT_BYTES_MAX:
+            raise LimitExceeded("one value in bytes", len(raw), TOOL_OUTPUT_BYTES_MAX)
+        return _encode_json(self._put_aside("value", raw))
+
+    def _put_aside(self, kind: str, raw: bytes) -> object:
         digest = hashlib.sha256(raw).digest()
         self.blobs[digest] = raw
         return {"~": ["blob", kind, digest.hex(), len(raw)]}
@@ -67,7 +86,12 @@ def encode(
     value = redact(value)
     if _is_short_text(value) and not leaf.has_references:
         return _encode_json(value)  # what the walk would come to
-    return values.encode(value, leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special)
+    return leaf.finish(values.encode(value, leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special))
+
+
+def encode_whole(value: object) -> bytes:
+    """Return the bytes of `value` in one piece, for a snapshot; its big leaves are named, as in the journal."""
+    return values.encode(redact(value), leaf=LeafWriter(), leaf_min=REFERENCE_FROM_BYTES)
 
 
 def record(value: object, leaf: LeafWriter) -> tuple[bytes, object]:
@@ -82,7 +106,7 @@ def encode_patch(operations: Iterable[Op], leaf: LeafWriter) -> bytes:
     wires: list[Any] = []
     for kind, path, *parts in cast("list[list[Any]]", redact(ops_to_value(operations))):
         wires.append([kind, [_to_wire(step, leaf) for step in path], *[_to_wire(part, leaf) for part in parts]])
-    return _encode_json(wires)
+    return leaf.finish(_encode_json(wires))
 
 
 def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None) -> object:
@@ -93,6 +117,8 @@ def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None) -> obj
 
     def resolve(tag: str, parts: list[Any]) -> object:
         match tag:
+            case "blob" if parts[0] == "value":
+                return decode(blobs[bytes.fromhex(parts[1])], blobs, root)
             case "blob":
                 return _leaf_of(parts[0], blobs[bytes.fromhex(parts[1])])
             case "ref":
@@ -113,6 +139,22 @@ def blob_digests(raw: bytes) -> list[bytes]:
     Quotes inside strings are escaped, so text that looks like a tag is none.
     """
     return [bytes.fromhex(found.decode()) for found in _BLOB.findall(raw)] if b'"blob"' in raw else []
+
+
+async def gather_blobs(
+    raws: Iterable[bytes], fetch: Callable[[list[bytes]], Awaitable[Mapping[bytes, bytes]]]
+) -> dict[bytes, bytes]:
+    """Return the blobs that the encoded values name, and those that values put aside whole name in turn."""
+    found: dict[bytes, bytes] = {}
+    waiting = list(raws)
+    while waiting:
+        named = dict.fromkeys(digest for raw in waiting for digest in blob_digests(raw))
+        missing = [digest for digest in named if digest not in found]
+        if missing:
+            found.update(await fetch(missing))
+        whole = [bytes.fromhex(name.decode()) for raw in waiting for name in _WHOLE.findall(raw)]
+        waiting = [found[digest] for digest in whole if digest in found]
+    return found
 
 
 def _is_short_text(value: object) -> bool:

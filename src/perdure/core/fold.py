@@ -262,6 +262,13 @@ def _mark_applied(document: Document, action: str) -> None:
                 return
 
 
+def _state_migrated(fold: Fold, header: Header, payload: e.StateMigrated, _patched: bool) -> None:  # noqa: FBT001
+    """The new state stands in the tree already: whoever puts or reads the entry has put it there."""
+    fold.document.state_version = payload.to_version
+    fold.document.changed = header.seq
+    fold.touched.mark((Op(kind="clear", path=()),), header.seq)
+
+
 def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001
     fold.document.plan = payload.steps
     fold.document.changed = header.seq
@@ -364,11 +371,10 @@ def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandon
 
 
 def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
-    """`jump` has put the earlier document in place; what was loose then is not handed out on the new branch."""
+    """`jump` has put the earlier document in place, with what its checkpoint held."""
     ledger = fold.ledger
     ledger.rollback, ledger.rollbacks = None, ledger.rollbacks + 1
     ledger.open = {name: action for name, action in ledger.open.items() if not action.effect.is_free}
-    fold.document.loose = []
     fold.document.changed = header.seq
 
 
@@ -408,6 +414,7 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.ValuesDrawn: _recorded_only,
     e.NoteWritten: _recorded_only,
     e.FactStated: _fact_stated,
+    e.StateMigrated: _state_migrated,
     e.FailureObserved: _failure_observed,
     e.DecisionTaken: _recorded_only,
     e.StrategyChosen: _strategy_chosen,

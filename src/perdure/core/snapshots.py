@@ -55,8 +55,8 @@ def encode_fold(fold: Fold) -> bytes:
         at=fold.at,
         document=fold.document,
         ledger=fold.ledger,
-        touched=msgspec.Raw(leaves.encode(fold.touched.to_value(), leaves.LeafWriter())),
-        state=msgspec.Raw(leaves.encode(fold.tree.root, leaves.LeafWriter())),
+        touched=msgspec.Raw(leaves.encode_whole(fold.touched.to_value())),
+        state=msgspec.Raw(leaves.encode_whole(fold.tree.root)),
     )
     return msgspec.json.encode(stored)
 

@@ -25,10 +25,11 @@ _MISFITS: Final = (LookupError, TypeError, ValueError)
 class StateTree:
     """The live state of a task: a dict of values of the codec's domain, which from now on belongs to the tree."""
 
-    __slots__ = ("_edit", "root")
+    __slots__ = ("_edit", "root", "shown")
 
     def __init__(self, root: dict[Any, Any]) -> None:
         self.root = root
+        self.shown: type[MapView] = MapView  # what shows the root: one with fields where the state has a type
         self._edit: Edit | None = None
 
     @property
@@ -38,7 +39,7 @@ class StateTree:
 
     def view(self) -> MapView:
         """Return a view that only reads. It shows an open edit's changes while they are made."""
-        return MapView(self.root)
+        return self.shown(self.root)
 
     def begin(self) -> Edit:
         """Open an edit; raises EditClash while another one is open."""
@@ -46,7 +47,7 @@ class StateTree:
             if self._edit.is_open:
                 raise EditClash
             self._edit.is_final = True
-        self._edit = Edit(self.root)
+        self._edit = Edit(self.root, self.shown)
         return self._edit
 
 
@@ -55,11 +56,11 @@ class Edit:
 
     __slots__ = ("_ops", "_undo", "fresh", "is_final", "is_open", "view")
 
-    def __init__(self, root: dict[Any, Any]) -> None:
+    def __init__(self, root: dict[Any, Any], shown: type[MapView] = MapView) -> None:
         self.is_open = True
         self.is_final = False  # another edit has been begun: to take this one back would take back half of that one
         self.fresh: set[int] = set()  # ids of containers that it inserted, all of them kept alive by `_ops`
-        self.view = MapView(root, edit=self)
+        self.view = shown(root, edit=self)
         self._ops: list[tuple[Kind, Path, Any]] = []
         self._undo: list[Callable[[], object]] = []
 

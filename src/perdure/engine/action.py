@@ -366,9 +366,9 @@ async def _dispatch(session: Session, work: Work) -> Outcome:
 
 def _outlived(session: Session, work: Work, thread: asyncio.Future[Any]) -> None:
     """The call is over and its thread is not: what it comes to settles the action, if that is still open then."""
-    session.late[work.action] = dispatch.when_done(
-        thread, lambda error, value: settle_late(session, work, error, value)
-    )
+    late = dispatch.when_done(thread, lambda error, value: settle_late(session, work, error, value))
+    session.late[work.action] = late
+    late.add_done_callback(lambda _: session.late.pop(work.action, None))
 
 
 async def _judge(session: Session, work: Work, value: object) -> Outcome:

@@ -53,7 +53,7 @@ async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[An
             return await tool.call(given, effect_key)
         run = contextvars.copy_context().run
         loop = asyncio.get_running_loop()
-        thread = loop.run_in_executor(session.world.threads, run, tool.call, given, effect_key)
+        thread = loop.run_in_executor(session.world.threads, run, _call_in_thread, tool, given, effect_key)
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
         if thread is not None:
@@ -64,6 +64,14 @@ async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[An
     finally:
         session.world.ticker.disarm(deadline)
         current_tool.reset(token)
+
+
+def _call_in_thread(tool: Tool[..., Any], given: Mapping[str, object], effect_key: str) -> Any:  # noqa: ANN401
+    """Call the tool; a StopIteration, which no future can carry, comes as a RuntimeError, as from a coroutine."""
+    try:
+        return tool.call(given, effect_key)
+    except StopIteration as error:
+        raise RuntimeError(f"tool {tool.name!r} raised StopIteration (next() of something at its end?)") from error
 
 
 async def probe(session: Session, tool: Tool[..., Any], given: Mapping[str, object]) -> Any:  # noqa: ANN401

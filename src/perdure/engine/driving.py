@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
-from typing import Any, Final, Protocol, assert_never, cast
+from typing import Any, Final, Never, Protocol, assert_never, cast
 
 import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
-from perdure.core import recovery
+from perdure.core import recovery, resume
 from perdure.engine import crashpoints
 from perdure.engine.boundary import Boundary
 from perdure.engine.loops import current_place
@@ -38,7 +39,7 @@ from perdure.errors import (
     TaskPaused,
     TaskStopped,
 )
-from perdure.limits import ERROR_MESSAGE_BYTES_MAX, PROGRAM_CALLS_MAX
+from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX, PROGRAM_CALLS_MAX
 from perdure.model import entry as e
 from perdure.model.decision import Abandon, Ask, Continue, Decision, Finish, Retry
 from perdure.model.failure import Failure
@@ -77,10 +78,39 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
         except RolledBack:
             continue
         if result is not None:
-            session.runner = None  # it has ended: there is nothing to be cancelled any more
             return result[0]
-    await _ask(session, f"the program was called {PROGRAM_CALLS_MAX} times without an end", "limit")
+    await ask_person(session, f"the program was called {PROGRAM_CALLS_MAX} times without an end", "limit")
     raise _needs_human(session)
+
+
+async def ask_person(session: Session, question: str, reason: Any, action: str = "") -> None:  # noqa: ANN401 - a member of QuestionAsked.reason
+    """Write the question; the task waits for its answer. Where nobody can be asked it fails instead: TaskFailed."""
+    text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
+    if session.world.rules.unattended:
+        await _fail(session, text)
+    session.put(e.QuestionAsked(question=text, reason=reason, action=action))
+    await session.commit()
+    session.tell("stopped", status="needs_human", reason=text)
+
+
+async def hand_over(session: Session, question: str) -> Never:
+    """A stop found before the program was called: the task waits for a person, and nothing of its program has run."""
+    ledger = session.fold.ledger
+    if ledger.status != "needs_human":
+        doubtful = next((a.action for a in ledger.open.values() if a.effect.retry == "never"), "")
+        await ask_person(session, question, "in_doubt" if doubtful else "question", doubtful)
+    raise NeedsHuman(session.task, question, _show(session), ledger.name)
+
+
+async def refuse_crash_loop(session: Session) -> None:
+    """Raise NeedsHuman where start after start has ended in a crash and nothing was settled in between."""
+    ledger = session.fold.ledger
+    if ledger.starts_in_row < CRASH_LOOP_STARTS_MAX:
+        return
+    tools = ", ".join(sorted({f"{a.tool} ({a.action})" for a in ledger.open.values()})) or "no action"
+    question = f"{ledger.starts_in_row} starts in a row ended in a crash with nothing settled; open was: {tools}"
+    await ask_person(session, question, "crash_loop")
+    raise NeedsHuman(session.task, question, _resume(session), ledger.name)
 
 
 @contextlib.asynccontextmanager
@@ -102,13 +132,13 @@ async def obeyed(session: Session) -> AsyncGenerator[None]:
             session.runner.uncancel()  # it was the request's own cancellation
         raise await _obey_stop(session, session.stop) from None
     except ResumeDiverged as diverged:
-        action = diverged.next_command.split()[3] if "settle" in diverged.next_command else ""
-        await _ask(session, diverged.question, "diverged", action)
+        action = shlex.split(diverged.next_command)[3] if "settle" in diverged.next_command else ""
+        await ask_person(session, diverged.question, "diverged", action)
         raise
     except StoreFull as full:
         session.sequencer.dead = session.sequencer.dead or full
-        command = f"perdure resume {session.fold.ledger.name}"
-        raise TaskPaused(session.task, f"the store is full: {full}", command) from full
+        doubt = "; what it was doing is in doubt and has to be settled first" if _in_doubt(session) else ""
+        raise TaskPaused(session.task, f"the store is full: {full}{doubt}", _next_after_pause(session)) from full
 
 
 @contextlib.contextmanager
@@ -136,6 +166,7 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
     raw = leaves.encode(dump(result), writer)
     session.put(e.TaskSucceeded(result=msgspec.Raw(raw)), blobs=writer.blobs)
     await session.commit()
+    session.runner = None  # it has ended: there is nothing to be cancelled any more
     session.tell("succeeded")
     return leaves.decode(raw, writer.blobs)
 
@@ -183,12 +214,10 @@ async def _obey(session: Session, decision: Decision, row: str) -> None:
             await _wait_until(session, at)
         case Ask(question):
             reason = "in_doubt" if row == "effects_open" else "limit"
-            await _ask(session, question, reason, _doubtful(session) if reason == "in_doubt" else "")
+            await ask_person(session, question, reason, _doubtful(session) if reason == "in_doubt" else "")
             raise _needs_human(session)
         case Abandon(reason):
-            session.put(e.TaskFailedEntry(reason=reason))
-            await session.commit()
-            raise TaskFailed(session.task, f"task {session.fold.ledger.name!r} failed: {reason}", _show(session))
+            await _fail(session, reason)
         case Continue() | Finish():
             await session.commit()
         case _:
@@ -229,7 +258,6 @@ async def _wait_until(session: Session, at: int) -> None:
 async def _obey_stop(session: Session, stop: StopRequested) -> PerdureError:
     """Write what was asked for; return what `run` raises."""
     name, ledger = session.fold.ledger.name, session.fold.ledger
-    resume = f"perdure resume {name}"
     match stop.what:
         case "cancel":
             session.put(e.TaskCancelledEntry(by=stop.by))
@@ -238,12 +266,12 @@ async def _obey_stop(session: Session, stop: StopRequested) -> PerdureError:
             session.put(e.TaskFailedEntry(reason=stop.by))
             error = TaskFailed(session.task, f"task {name!r} failed: {stop.by}", _show(session))
         case "question":
-            await _ask(session, stop.by, "question")
+            await ask_person(session, stop.by, "question")
             return _needs_human(session)
         case _:
             by = "signal" if stop.by == "signal" else "person"
             await _pause(session, by, "")
-            return TaskPaused(session.task, f"task {name!r} was paused by {stop.by}", resume)
+            return TaskPaused(session.task, f"task {name!r} was paused by {stop.by}", _next_after_pause(session))
     await session.commit()
     session.tell("stopped", status=ledger.status, reason=ledger.reason)
     return error
@@ -256,18 +284,36 @@ async def _pause(session: Session, by: Any, reason: str) -> None:  # noqa: ANN40
         session.tell("stopped", status="paused", reason=session.fold.ledger.reason)
 
 
-async def _ask(session: Session, question: str, reason: Any, action: str = "") -> None:  # noqa: ANN401 - as above
-    text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
-    session.put(e.QuestionAsked(question=text, reason=reason, action=action))
+async def _fail(session: Session, reason: str) -> Never:
+    session.put(e.TaskFailedEntry(reason=reason))
     await session.commit()
-    session.tell("stopped", status="needs_human", reason=text)
+    session.tell("stopped", status="failed", reason=reason)
+    raise TaskFailed(session.task, f"task {session.fold.ledger.name!r} failed: {reason}", _show(session))
 
 
 def _needs_human(session: Session) -> NeedsHuman:
     ledger = session.fold.ledger
     doubtful = ledger.question_action
-    command = f"perdure settle {ledger.name} {doubtful} --happened | --did-not-happen" if doubtful else _show(session)
-    return NeedsHuman(session.task, ledger.reason, command)
+    command = _settle(session, doubtful) if doubtful else _show(session)
+    return NeedsHuman(session.task, ledger.reason, command, ledger.name)
+
+
+def _in_doubt(session: Session) -> str:
+    """Return the action of which only a person can say what became of it, "" where there is none."""
+    return next((a.action for a in session.fold.ledger.open.values() if resume.rule_for(a) == "doubt"), "")
+
+
+def _next_after_pause(session: Session) -> str:
+    action = _in_doubt(session)
+    return _settle(session, action) if action else _resume(session)
+
+
+def _settle(session: Session, action: str) -> str:
+    return f"perdure settle {shlex.quote(session.fold.ledger.name)} {action} --happened | --did-not-happen"
+
+
+def _resume(session: Session) -> str:
+    return f"perdure resume {shlex.quote(session.fold.ledger.name)}"
 
 
 def _doubtful(session: Session) -> str:
@@ -275,7 +321,7 @@ def _doubtful(session: Session) -> str:
 
 
 def _show(session: Session) -> str:
-    return f"perdure show {session.fold.ledger.name}"
+    return f"perdure show {shlex.quote(session.fold.ledger.name)}"
 
 
 def _put_decision(session: Session, decision: Decision, row: str) -> None:

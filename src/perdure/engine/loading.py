@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from typing import Any, Final, cast
 
 from perdure.codec import leaves
 from perdure.codec.entries import GENESIS, first_prev, unpack_all
@@ -73,11 +73,8 @@ async def read_entry(store: Store, task: str, seq: int) -> Entry:
 
 async def blobs_of(store: Store, task: str, seq: int, *raws: e.Raw) -> Mapping[bytes, bytes]:
     """Return the blobs that the encoded values of entry `seq` name. Raises Damaged where one is missing."""
-    digests = [digest for raw in raws for digest in leaves.blob_digests(bytes(raw))]
-    if not digests:
-        return {}
     try:
-        return await store.blobs(digests)
+        return await leaves.gather_blobs([bytes(raw) for raw in raws], store.blobs)
     except KeyError as error:
         raise Damaged(task, seq, "a blob that it names is not there") from error
 
@@ -114,16 +111,22 @@ async def _fold_on(store: Store, fold: Fold, at: int | None, earlier: dict[int, 
 
 async def _take_in(store: Store, fold: Fold, entry: Entry, earlier: dict[int, bytes]) -> None:
     payload = entry.payload
-    if isinstance(payload, e.TaskStarted):
-        state = leaves.decode(bytes(payload.state), await blobs_of(store, fold.task, entry.header.seq, payload.state))
-        if not isinstance(state, dict):
-            raise Damaged(fold.task, entry.header.seq, f"its state is a {type(state).__name__}, not a dict")
-        fold.tree = StateTree(state)  # pyright: ignore[reportUnknownArgumentType] - keys and values are of the codec's domain
+    if isinstance(payload, e.TaskStarted | e.StateMigrated):
+        fold.tree = StateTree(await _state_in(store, fold, entry, payload.state))
         fold.advance(entry)
     elif isinstance(payload, e.RolledBackEntry):
         fold.jump(entry, await _load_earlier(store, fold.task, payload.to_seq, earlier))
     else:
         fold.advance(entry, await operations_of(store, fold.task, entry))
+
+
+async def _state_in(store: Store, fold: Fold, entry: Entry, raw: e.Raw) -> dict[Any, Any]:
+    """Return the whole state that an entry holds. Raises Damaged."""
+    seq = entry.header.seq
+    state = leaves.decode(bytes(raw), await blobs_of(store, fold.task, seq, raw))
+    if not isinstance(state, dict):
+        raise Damaged(fold.task, seq, f"its state is a {type(state).__name__}, not a dict")
+    return cast("dict[Any, Any]", state)
 
 
 async def _load_earlier(store: Store, task: str, seq: int, earlier: dict[int, bytes]) -> Fold:

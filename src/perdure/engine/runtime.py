@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Self, cast
@@ -20,10 +21,11 @@ from perdure.codec.leaves import LeafWriter
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine import crashpoints, leases
-from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
+from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, refuse_crash_loop, ungrouped
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
 from perdure.engine.mailbox import Mailbox, still_asked
+from perdure.engine.migrations import is_same_start, prepare
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.report import ReportRow, report
 from perdure.engine.rollback import finish_rollback, roll_back
@@ -36,7 +38,6 @@ from perdure.engine.task import Task
 from perdure.engine.ticker import Ticker
 from perdure.errors import (
     Fenced,
-    NameTaken,
     NeedsHuman,
     RolledBack,
     StopRequested,
@@ -51,7 +52,6 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.limits import (
-    CRASH_LOOP_STARTS_MAX,
     INBOX_POLL_S,
     LEASE_BEATS_PER_TTL,
     LEASE_TTL_S,
@@ -63,7 +63,7 @@ from perdure.model import entry as e
 from perdure.model.ids import check_name
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
-from perdure.ports import Clock, Hook, Ids, Lease, Store
+from perdure.ports import Clock, Hook, Ids, Store
 
 _THREADS_MAX: Final = 32
 _ATTENDED: Final = Rules()
@@ -131,9 +131,12 @@ class Runtime:
         """Start the task `name`, go on with it where it is unfinished, or return the recorded result.
 
         Raises TaskPaused, NeedsHuman, TaskFailed, TaskCancelled, TaskBusy, each with the id and the line to type;
-        TaskMismatch where it is recorded with another goal, state or args; what the store raises. `new`: a new task
-        under the same name when the last is finished.
+        TaskMismatch where it is recorded with another goal, state, args or (where one is given) workspace; what the
+        store raises. `new`: a new task under the same name when the last is finished.
         """
+        if not callable(getattr(program, "driver", None)):
+            called = getattr(program, "__name__", repr(program))
+            raise UsageError(f"{called} is no program; write `@perdure.program` over it")
         arguments = _checked(program, args or {})
         started = _started(self._presence, program, name, goal, arguments, workspace)
         found = await self._find(name)
@@ -142,7 +145,7 @@ class Runtime:
             return await self._drive(session, program, arguments)
         await self._refuse_other(found, started, program)
         if found.status == "needs_human":
-            raise NeedsHuman(found.task, found.reason, f"perdure show {found.name}")
+            raise NeedsHuman(found.task, found.reason, f"perdure show {shlex.quote(found.name)}", found.name)
         return await self._go_on(found, program, by_hand=False)
 
     async def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:  # noqa: ANN401
@@ -161,10 +164,11 @@ class Runtime:
         if session.stop is not None:
             return await self._drive(session, program, {})
         try:
+            prepare(session, program)
             rows = report(session.fold, program)
             stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
             if stops:
-                await self._hand_over(session, stops[0])
+                await hand_over(session, stops[0].text)
             if session.fold.ledger.status in {"needs_human", "failed"}:
                 answer = msgspec.Raw(values.encode("resumed by hand"))
                 session.put(e.QuestionAnswered(answer=answer, by="person"))
@@ -205,8 +209,7 @@ class Runtime:
         )  # fmt: skip
         found = await self._find(name)
         if found is not None and not (new and found.is_finished):
-            if found.goal != goal:
-                raise TaskMismatch(name, "goal")
+            _refuse_other_place(found, started)
             if found.is_finished:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
@@ -230,17 +233,14 @@ class Runtime:
             await settle(session, action, outcome, by=by)
 
     async def rollback(self, task: str, checkpoint: str, *, by: str = "person") -> None:
-        """Roll the state of a task that nobody holds back to `checkpoint`."""
-        session = await self._opened(self._claim(await self.store.find(task), by_hand=True))
+        """Roll the state of a task that nobody holds back to `checkpoint`. Raises TaskFinished."""
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
         async with self._held(session):
             await roll_back(session, checkpoint, reason=f"asked for by a {by}")
 
     async def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""
-        summary = await self.store.find(task)
-        if summary.is_finished:
-            raise TaskFinished(summary.name, summary.status)
-        session = await self._opened(self._claim(summary, by_hand=True))
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
         async with self._held(session):
             session.put(e.TaskCancelledEntry(by=by) if what == "cancel" else e.TaskPausedEntry(by="person"))
             await session.commit()
@@ -267,6 +267,12 @@ class Runtime:
             return None
         return found if name in {found.name, found.task} else None
 
+    async def _unfinished(self, task: str) -> TaskSummary:
+        summary = await self.store.find(task)
+        if summary.is_finished:
+            raise TaskFinished(summary.name, summary.status)
+        return summary
+
     async def _opened(self, opening: Coroutine[Any, Any, Session]) -> Session:
         """Open a task to the end even when cancelled meanwhile, and then give it back: nothing stays half open."""
         work = asyncio.ensure_future(opening)
@@ -285,35 +291,34 @@ class Runtime:
         summary = TaskSummary(
             task=fold.task, name=started.name, goal=started.goal, status="running", started_at=now, changed_at=now
         )
-        lease = await self._create(summary)
         writer = LeafWriter()
         raw = msgspec.Raw(leaves.encode(state, writer))
         fold.tree.root.update(state)
-        session = self._open_session(fold, lease.epoch)
+        self._opening.add(fold.task)
+        try:
+            at_work = {*self._opening, *self._sessions}
+            lease = await leases.create(self.store, summary, self._presence, at_work, world.lease_ttl_s)
+            session = self._open_session(fold, lease.epoch)
+        finally:
+            self._opening.discard(fold.task)
         session.put(msgspec.structs.replace(started, state=raw), blobs=writer.blobs)
-        await session.commit()
+        try:
+            await session.commit()
+        except BaseException:
+            await self._release(session)
+            raise
         session.tell("task_started", name=started.name, goal=started.goal)
         return session
-
-    async def _create(self, summary: TaskSummary) -> Lease:
-        """Create the task; one of that name whose maker died before its first entry makes room."""
-        try:
-            return await self.store.create(summary, self._presence.holder, self._world.lease_ttl_s)
-        except NameTaken as taken:
-            lease = await self.store.lease(taken.task)
-            if lease.holder is not None and leases.is_alive(lease.holder, self.store) is not False:
-                raise
-            if not await self.store.forget_empty(taken.task, over=lease.epoch):
-                raise
-        return await self.store.create(summary, self._presence.holder, self._world.lease_ttl_s)
 
     async def _claim(self, summary: TaskSummary, *, by_hand: bool) -> Session:
         task = summary.task
         if task in self._sessions or task in self._opening:
-            raise TaskBusy(summary.name, f"this process ({os.getpid()})")
+            raise TaskBusy(task, f"this process ({os.getpid()})", summary.name)
         self._opening.add(task)
         try:
             return await self._claim_alone(task, by_hand=by_hand)
+        except TaskBusy as busy:
+            raise TaskBusy(task, busy.holder, summary.name) from busy
         except Fenced as fenced:
             raise TaskBusy(task, f"another process (epoch {fenced.current}), which was faster") from fenced
         finally:
@@ -338,7 +343,7 @@ class Runtime:
             await finish_rollback(session)
             session.stop = still_asked(session, by_hand=by_hand)
             if session.stop is None:
-                await self._refuse_crash_loop(session)
+                await refuse_crash_loop(session)
         except BaseException:
             await self._release(session)
             raise
@@ -354,30 +359,9 @@ class Runtime:
         self._snapshotter.watch(session)
         return session
 
-    async def _refuse_crash_loop(self, session: Session) -> None:
-        ledger = session.fold.ledger
-        if ledger.starts_in_row < CRASH_LOOP_STARTS_MAX:
-            return
-        tools = ", ".join(sorted({f"{a.tool} ({a.action})" for a in ledger.open.values()})) or "no action"
-        question = f"{ledger.starts_in_row} starts in a row ended in a crash with nothing settled; open was: {tools}"
-        session.put(e.QuestionAsked(question=question, reason="crash_loop"))
-        await session.commit()
-        raise NeedsHuman(session.task, question, f"perdure resume {ledger.name}")
-
-    async def _hand_over(self, session: Session, row: ReportRow) -> None:
-        """A stop of the report: the task waits for a person, and nothing of its program has run."""
-        doubtful = next((a for a in session.fold.ledger.open.values() if a.effect.retry == "never"), None)
-        if session.fold.ledger.status != "needs_human":
-            reason = "in_doubt" if doubtful else "question"
-            action = doubtful.action if doubtful else ""
-            session.put(e.QuestionAsked(question=row.text, reason=reason, action=action))  # type: ignore[arg-type]  # both are members
-            await session.commit()
-        raise NeedsHuman(session.task, row.text, f"perdure show {session.fold.ledger.name}")
-
     async def _refuse_other(self, found: TaskSummary, started: e.TaskStarted, program: Drivable) -> None:
-        """Raise TaskMismatch where `found` was started with another goal, state or arguments."""
-        if found.goal != started.goal:
-            raise TaskMismatch(found.name, "goal")
+        """Raise TaskMismatch where `found` was started with another goal, workspace, state or arguments."""
+        _refuse_other_place(found, started)
         first = await read_entry(self.store, found.task, 1)
         recorded = first.payload
         if not isinstance(recorded, e.TaskStarted):
@@ -398,6 +382,7 @@ class Runtime:
     async def _drive(self, session: Session, program: Drivable, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
         session.runner = asyncio.current_task()
         async with self._held(session):
+            prepare(session, program)
             result = await drive(session, program, arguments)
             await self._clear(session)
             return result
@@ -408,7 +393,8 @@ class Runtime:
         try:
             yield
         except Fenced as fenced:
-            raise TaskBusy(session.task, f"another process (epoch {fenced.current}); this one stops") from fenced
+            name = session.fold.ledger.name
+            raise TaskBusy(session.task, f"another process (epoch {fenced.current}); this one stops", name) from fenced
         finally:
             await self._release(session)
 
@@ -432,7 +418,7 @@ class Runtime:
         await self.store.forget_snapshots(session.task, [head.seq for head in heads[: SNAPSHOTS_KEPT - 1]])
 
     async def _recorded_end(self, summary: TaskSummary) -> Any:  # noqa: ANN401
-        show = f"perdure show {summary.name}"
+        show = f"perdure show {shlex.quote(summary.name)}"
         match summary.status:
             case "failed":
                 raise TaskFailed(summary.task, f"task {summary.name!r} failed: {summary.reason}", show)
@@ -476,6 +462,14 @@ class Runtime:
 def _checked(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `args`, checked against the signature where there is one."""
     return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
+
+
+def _refuse_other_place(found: TaskSummary, started: e.TaskStarted) -> None:
+    """Raise TaskMismatch where `found` has another goal, or another workspace than the one that is given now."""
+    if found.goal != started.goal:
+        raise TaskMismatch(found.name, "goal")
+    if started.workspace and found.workspace != started.workspace:
+        raise TaskMismatch(found.name, f"workspace ({found.workspace or 'none'})")
 
 
 def _canonical(arguments: e.Raw) -> bytes:

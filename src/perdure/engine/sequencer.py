@@ -15,6 +15,7 @@ from typing import Final
 from perdure.codec.entries import pack
 from perdure.core.fold import Fold
 from perdure.errors import ForkedRuntime, PerdureError
+from perdure.limits import APPEND_BYTES_AIM
 from perdure.model import entry as e
 from perdure.model.entry import Header
 from perdure.model.patch import Op
@@ -40,6 +41,7 @@ class Sequencer:
         self._ids = ids
         self.epoch = epoch
         self._frames: list[bytes] = []
+        self._frame_bytes = 0
         self._blobs: dict[bytes, bytes] = {}
         self._summary_due = False
         self._last: Awaitable[None] = _DONE  # the answer to the newest append; stores let it be awaited again
@@ -79,26 +81,9 @@ class Sequencer:
         """
         if self.dead is not None:
             raise self.dead
-        if not self._frames:
-            return _shielded(self._last)  # they may be on their way in somebody else's append
-        fold, (expected_seq, prev_digest) = self.fold, self._before
-        append = Append(
-            expected_seq=expected_seq,
-            epoch=self.epoch,
-            frames=b"".join(self._frames),
-            last_seq=fold.seq,
-            last_digest=fold.digest,
-            prev_digest=prev_digest,
-            blobs=tuple(self._blobs.items()),
-            consumed=consumed,
-            summary=self.summary() if self._summary_due else None,
-            lease_s=self.lease_s,
-        )
-        self.lease_s = 0.0
-        self._frames, self._blobs, self._summary_due, self.pending_since = [], {}, False, None
-        self._before = (fold.seq, fold.digest)
-        self._last = self._store.append(fold.task, append)
-        return _shielded(self._last)
+        if self._frames:
+            self._submit(consumed)
+        return _shielded(self._last)  # without frames: they may be on their way in somebody else's append
 
     def summary(self) -> TaskSummary:
         """Return what `list` shall show of the task as it stands."""
@@ -119,13 +104,36 @@ class Sequencer:
             until=ledger.until,
         )
 
+    def _submit(self, consumed: tuple[str, ...] = ()) -> None:
+        fold, (expected_seq, prev_digest) = self.fold, self._before
+        append = Append(
+            expected_seq=expected_seq,
+            epoch=self.epoch,
+            frames=b"".join(self._frames),
+            last_seq=fold.seq,
+            last_digest=fold.digest,
+            prev_digest=prev_digest,
+            blobs=tuple(self._blobs.items()),
+            consumed=consumed,
+            summary=self.summary() if self._summary_due else None,
+            lease_s=self.lease_s,
+        )
+        self.lease_s = 0.0
+        self._frames, self._frame_bytes, self._blobs = [], 0, {}
+        self._summary_due, self.pending_since = False, None
+        self._before = (fold.seq, fold.digest)
+        self._last = self._store.append(fold.task, append)
+
     def _pack(self, payload: e.Payload, branch: int) -> tuple[Header, bytes, int]:
         fold = self.fold
         place = Header(fold.task, fold.seq + 1, self.epoch, self._clock.now(), branch, 0, 0, 0, 0, fold.digest, b"")
         frame, digest = pack(payload, place, self._ids.salt())
+        if self._frames and self._frame_bytes + len(frame) > APPEND_BYTES_AIM:
+            self._submit()  # many large intents at once: an append must stay below the store's maximum
         if not self._frames:
             self.pending_since = self._clock.monotonic()
         self._frames.append(frame)
+        self._frame_bytes += len(frame)
         if type(payload) in _CHANGES_SUMMARY:
             self._summary_due = True
         return place, digest, len(frame)

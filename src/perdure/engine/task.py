@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Never, ParamSpec, TypeVar, cast, overload
@@ -30,6 +31,7 @@ from perdure.errors import (
     CheckFailed,
     OutcomeUnknown,
     ToolUndeclared,
+    UsageError,
 )
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
@@ -276,7 +278,18 @@ def _is_marked(document: Document, name: str) -> bool:
 def _judge(verdict: object) -> tuple[bool, str]:
     """Return (passed, why not)."""
     if not callable(verdict):
-        return bool(verdict), ""
+        return bool(_refuse_awaitable(verdict)), ""
     with Boundary() as caught:
-        return bool(verdict()), ""
+        verdict = verdict()
+    if caught.error is None:
+        return bool(_refuse_awaitable(verdict)), ""
     return False, f"{type(caught.error).__name__}: {caught.error}"
+
+
+def _refuse_awaitable(verdict: object) -> object:
+    """Return `verdict`; raise where it is still to be awaited, since anything that can be is true."""
+    if inspect.isawaitable(verdict):
+        if inspect.iscoroutine(verdict):
+            verdict.close()
+        raise UsageError("a check takes a verdict or a plain function; await yours first and hand over what it says")
+    return verdict
