@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,17 +11,22 @@ from perdure.cli import exits
 from perdure.cli.options import StoreOptions, is_absent, opened, taking, wait_for
 from perdure.cli.terminal import complain, say, say_json, say_table, status
 from perdure.config import SETTINGS, Config
-from perdure.errors import TaskUnknown
+from perdure.errors import TaskUnknown, UsageError
 
 if TYPE_CHECKING:
     from perdure.views.health import Check
     from perdure.views.verifying import Verdict
 
 
+_WORDS: Final = {"holds": "holds", "broken": "BROKEN", "not_checked": "with --full", "by_tests": "shown by tests"}
+
+
 class VerifyOptions(StoreOptions, frozen=True, kw_only=True):
     """Of `verify`."""
 
     name: Annotated[str, typer.Argument(metavar="TASK", help="Without one: every task of the store.")] = ""
+    everything: Annotated[bool, typer.Option("--all", help="Every task of the store.")] = False
+    full: Annotated[bool, typer.Option("--full", help="Blobs, the fold and snapshots too; takes longer.")] = False
 
 
 class DoctorOptions(StoreOptions, frozen=True, kw_only=True):
@@ -32,7 +37,9 @@ class DoctorOptions(StoreOptions, frozen=True, kw_only=True):
 
 @taking(VerifyOptions)
 def verify(options: VerifyOptions) -> None:
-    """Check that a task's history is whole. Chain, digests, snapshots, blobs."""
+    """Check that a task's history is whole. Chain and digests, order and effects; with --full everything."""
+    if options.name and options.everything:
+        raise UsageError("name a task, or say --all")
     wait_for(_verify(options))
 
 
@@ -53,28 +60,36 @@ async def _verify(options: VerifyOptions) -> None:
         raise TaskUnknown(options.name)
     async with opened(options.place) as store:
         names = [options.name] if options.name else [summary.task for summary in await store.tasks()]
-        verdicts = [await look(store, name, lambda read: status.show(f"  {read} entries")) for name in names]
+        verdicts = [await look(store, name, full=options.full, progress=_show_progress) for name in names]
     status.clear()
     if options.as_json:
         say_json([_fields_of(verdict) for verdict in verdicts])
     else:
         for verdict in verdicts:
-            _say_verdict(verdict)
+            _say_verdict(verdict, with_rows=bool(options.name) or not verdict.is_whole)
         if not verdicts:
             say(f"no tasks in {options.place}")
     if not all(verdict.is_whole for verdict in verdicts):
         raise typer.Exit(exits.DAMAGED)
 
 
-def _say_verdict(verdict: Verdict) -> None:
-    seen = f"{verdict.entries} entries, {verdict.blobs} blobs, {verdict.snapshots} snapshots"
-    if verdict.is_whole:
-        say(f"task {verdict.name} ({verdict.task}) is whole: {seen}")
-        return
-    say(f"task {verdict.name} ({verdict.task}) is damaged in {len(verdict.findings)} place(s): {seen}")
+def _show_progress(read: int, total: int) -> None:
+    status.show(f"  {read:,} of {total:,} entries")
+
+
+def _say_verdict(verdict: Verdict, *, with_rows: bool) -> None:
+    seen = f"{verdict.entries} entries"
+    if verdict.is_full:
+        seen += f", {verdict.blobs} blobs, {verdict.snapshots} snapshots"
+    standing = "is whole" if verdict.is_whole else f"is damaged in {len(verdict.findings)} place(s)"
+    say(f"task {verdict.name} ({verdict.task}) {standing}: {seen}")
+    if with_rows:
+        for row in verdict.invariants:
+            say(f"  {_WORDS[row.verdict]:<14} {row.invariant or '':>2}  {row.text}")
     for finding in verdict.findings:
         say(f"  entry {finding.seq}, {finding.what}: {finding.text}")
-    complain("perdure: nothing was changed; keep the store as it is, and restore it from a copy if you have one")
+    if not verdict.is_whole:
+        complain("perdure: nothing was changed; keep the store as it is, and restore it from a copy if you have one")
 
 
 def _fields_of(verdict: Verdict) -> dict[str, object]:
@@ -85,7 +100,11 @@ def _fields_of(verdict: Verdict) -> dict[str, object]:
         "entries": verdict.entries,
         "blobs": verdict.blobs,
         "snapshots": verdict.snapshots,
+        "full": verdict.is_full,
         "findings": [{"seq": one.seq, "what": one.what, "text": one.text} for one in verdict.findings],
+        "invariants": [
+            {"invariant": row.invariant, "verdict": row.verdict, "text": row.text} for row in verdict.invariants
+        ],
     }
 
 

@@ -1,14 +1,14 @@
 """Is a task whole? Everything that its journal can show, all damage reported and none passed over.
 
-Checked: the chain from entry 1 (dense, linked, every digest), epochs and branches that never fall, outcomes that have
-intents, nothing sent again that must not be, blobs that are there and match, a fold that succeeds, snapshots that
-equal the fold. Not checked: what only a crash can show (tests/crash). Changes nothing. Called by `perdure verify`.
+Quick: the chain from entry 1 (dense, linked, every digest) and what `judging` holds each entry against. Full: every
+blob too, the fold from entry 1, and each snapshot against it. Changes nothing. Called by `perdure verify`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, cast
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -20,22 +20,29 @@ from perdure.engine.loading import load_fold
 from perdure.errors import CodecError, Damaged, StoreBroken
 from perdure.logs.lines import raws_of
 from perdure.logs.walking import Step, walk
-from perdure.model import entry as e
-from perdure.model.entry import Entry, Header
 from perdure.ports import SnapshotHead, Store
+from perdure.views.judging import BY_TESTS, INVARIANTS, WHAT, Judge
 
-_BLOBS_AT_ONCE: Final = 32
-_PROGRESS_EVERY: Final = 256
+_REPORT_EVERY: Final = 1_024  # entries between two reports of progress, and two chances for other coroutines
+_ONLY_FULL: Final = (3, 9)
 
-Progress = Callable[[int], None]  # entries read so far
+Progress = Callable[[int, int], None]  # entries read so far, of how many
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong."""
 
     seq: int
-    what: str  # chain, order, action, blob, fold, snapshot, unknown
+    what: str  # a key of `judging.WHAT`, or "blob"
     text: str
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """One invariant, and what the journal shows of it."""
+
+    invariant: int  # 0: blobs
+    text: str
+    verdict: Literal["holds", "broken", "not_checked", "by_tests"]  # not checked: only a full look does
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,111 +54,104 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     blobs: int
     snapshots: int
     findings: tuple[Finding, ...]
+    is_full: bool = True
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
 
+    @property
+    def invariants(self) -> tuple[Shown, ...]:
+        """Every invariant by number with its verdict, blobs last."""
+        broken = {WHAT.get(one.what, 0) for one in self.findings}
+        rows = [self._shown(number, text, broken) for number, text in INVARIANTS.items()]
+        rows += [Shown(invariant=number, text=text, verdict="by_tests") for number, text in BY_TESTS.items()]
+        rows.sort(key=lambda row: row.invariant)
+        return (*rows, self._shown(0, "every blob that an entry names is there and matches its digest", broken))
 
-async def verify(store: Store, name: str, progress: Progress | None = None) -> Verdict:
+    def _shown(self, number: int, text: str, broken: set[int]) -> Shown:
+        is_looked_at = self.is_full or number not in {0, *_ONLY_FULL}
+        verdict = "broken" if number in broken else "holds" if is_looked_at else "not_checked"
+        return Shown(invariant=number, text=text, verdict=cast("Literal['holds']", verdict))
+
+
+async def verify(store: Store, name: str, *, full: bool = True, progress: Progress | None = None) -> Verdict:
     """Read all of the task called `name` and return what is wrong with it. Raises TaskUnknown, TaskAmbiguous."""
     summary = await store.find(name)
-    inspector = _Inspector(store, summary.task)
+    inspector = _Inspector(store, is_full=full)
+    total, _ = await store.head(summary.task)
     async for step in walk(store, summary.task):
-        await inspector.take(step)
-        if progress is not None and inspector.entries % _PROGRESS_EVERY == 0:
-            progress(inspector.entries)
-    await inspector.check_blobs()
-    compared = 0 if inspector.findings else await _compare_snapshots(store, summary.task, inspector.findings)
+        if inspector.take(step):
+            await inspector.look_for_blobs(step)
+        if inspector.entries % _REPORT_EVERY == 0:
+            await asyncio.sleep(0)
+            if progress is not None:
+                progress(inspector.entries, total)
+    compared = await _compare(store, summary.task, inspector) if full and not inspector.findings else 0
     return Verdict(
         task=summary.task,
         name=summary.name,
         entries=inspector.entries,
-        blobs=inspector.blobs,
+        blobs=len(inspector.looked_for),
         snapshots=compared,
         findings=tuple(inspector.findings),
+        is_full=full,
     )
 
 
 class _Inspector:
-    """Looks at one entry after the other; remembers what later ones are held against."""
+    """Looks at one step of the walk after the other."""
 
-    def __init__(self, store: Store, task: str) -> None:
+    def __init__(self, store: Store, *, is_full: bool) -> None:
         self.findings: list[Finding] = []
         self.entries = 0
-        self.blobs = 0
+        self.looked_for: set[bytes] = set()
+        self.judge = Judge(self.report)
         self._store = store
-        self._task = task
-        self._before: Header | None = None
-        self._intents: dict[str, e.ActionIntended] = {}  # that have no outcome yet
-        self._named: dict[bytes, int] = {}  # blobs still to be looked for -> seq that names them
+        self._is_full = is_full
 
-    async def take(self, step: Step) -> None:
-        """Judge one step of the walk."""
+    def take(self, step: Step) -> bool:
+        """Judge one step; return whether blobs are to be looked for."""
         if step.damage:
-            self._report(step.seq, "chain", step.damage)
-        if step.header is not None:
-            self.entries += 1
-            self._judge_header(step.header)
+            self.report(step.seq, "chain", step.damage)
+        if step.header is None:
+            return False
+        self.entries += 1
         if step.entry is not None:
-            self._judge(step.entry)
-            if len(self._named) >= _BLOBS_AT_ONCE:
-                await self.check_blobs()
-        elif step.header is not None and not step.damage:
+            self.judge.take(step.entry)
+            return self._is_full
+        self.judge.header(step.header, None)
+        if not step.damage:
             kind, version = kind_name(step.header.kind), step.header.version
-            self._report(
+            self.report(
                 step.seq, "unknown", f"kind {kind} version {version} is of a later perdure; upgrade to check it"
             )
+        return False
 
-    async def check_blobs(self) -> None:
-        """Look for the blobs that were named since the last time."""
-        for digest, seq in self._named.items():
-            self.blobs += 1
-            try:
-                await self._store.blobs([digest])
-            except KeyError:
-                self._report(seq, "blob", f"blob {digest.hex()[:16]}… that it names is not there")
-            except StoreBroken as error:
-                self._report(seq, "blob", f"blob {digest.hex()[:16]}…: {error.reason}")
-        self._named.clear()
+    async def look_for_blobs(self, step: Step) -> None:
+        """Look for the blobs that an entry names, and for those that these name."""
+        raws = raws_of(step.entry.payload) if step.entry is not None else []
 
-    def _judge_header(self, header: Header) -> None:
-        before, self._before = self._before, header
-        if before is None:
-            return
-        if header.epoch < before.epoch:
-            self._report(header.seq, "order", f"its epoch {header.epoch} is below {before.epoch} before it")
-        if header.branch < before.branch:
-            self._report(header.seq, "order", f"its branch {header.branch} is below {before.branch} before it")
+        async def fetch(digests: list[bytes]) -> Mapping[bytes, bytes]:
+            return {digest: raw for digest in digests if (raw := await self._fetch(step.seq, digest)) is not None}
 
-    def _judge(self, entry: Entry) -> None:
-        seq, payload = entry.header.seq, entry.payload
-        if (seq == 1) != isinstance(payload, e.TaskStarted):
-            self._report(seq, "order", "entry 1, and no other, must be the task's start")
-        for raw in raws_of(payload):
-            self._named.update((digest, seq) for digest in leaves.blob_digests(raw))
-        match payload:
-            case e.ActionIntended():
-                self._judge_intent(seq, payload)
-            case e.ActionSettled() if payload.action not in self._intents:
-                if not payload.by:  # a person or a probe may come late
-                    self._report(seq, "action", f"action {payload.action} is settled without an open intent")
-            case e.ActionSettled() if payload.outcome != "in_doubt":
-                del self._intents[payload.action]
-            case _:
-                pass
+        if any(b'"blob"' in raw for raw in raws):
+            await leaves.gather_blobs(raws, fetch)
 
-    def _judge_intent(self, seq: int, intent: e.ActionIntended) -> None:
-        earlier = self._intents.get(intent.action)
-        if earlier is not None and intent.effect.retry == "never":
-            self._report(seq, "action", f"{intent.tool} (action {intent.action}) was sent again, and must not be")
-        if earlier is not None and earlier.effect_key != intent.effect_key:
-            self._report(seq, "action", f"{intent.tool} (action {intent.action}) was sent again under another key")
-        self._intents[intent.action] = intent
-
-    def _report(self, seq: int, what: str, text: str) -> None:
+    def report(self, seq: int, what: str, text: str) -> None:
+        """Note one thing that is wrong."""
         self.findings.append(Finding(seq=seq, what=what, text=text))
+
+    async def _fetch(self, seq: int, digest: bytes) -> bytes | None:
+        self.looked_for.add(digest)
+        try:
+            return (await self._store.blobs([digest]))[digest]
+        except KeyError:
+            self.report(seq, "blob", f"blob {digest.hex()[:16]}… that it names is not there")
+        except StoreBroken as error:
+            self.report(seq, "blob", f"blob {digest.hex()[:16]}…: {error.reason}")
+        return None
 
 
 class _FromEntryOne:
@@ -168,21 +168,23 @@ class _FromEntryOne:
         return getattr(self._store, name)
 
 
-async def _compare_snapshots(store: Store, task: str, findings: list[Finding]) -> int:
+async def _compare(store: Store, task: str, inspector: _Inspector) -> int:
     """Fold from entry 1 to the end and to each snapshot; return how many snapshots were compared."""
     bare = cast("Store", _FromEntryOne(store))
     try:
         whole = await load_fold(bare, task)
     except (Damaged, CodecError) as error:
-        findings.append(Finding(seq=error.seq if isinstance(error, Damaged) else 0, what="fold", text=str(error)))
+        inspector.report(error.seq if isinstance(error, Damaged) else 0, "fold", str(error))
         return 0
+    judge, ledger = inspector.judge, whole.ledger
+    if (judge.attempts, judge.rollbacks) != (ledger.attempt, ledger.rollbacks):
+        counted = f"{judge.attempts} attempts and {judge.rollbacks} rollbacks"
+        inspector.report(whole.seq, "ledger", f"it counts {ledger.attempt} and {ledger.rollbacks}, there are {counted}")
     heads = await store.snapshots(task)
     for head in heads:
         problem = await _problem_of(store, bare, whole, head)
         if problem:
-            findings.append(
-                Finding(seq=head.seq, what="snapshot", text=f"{problem}; the journal decides, it is not used")
-            )
+            inspector.report(head.seq, "snapshot", f"{problem}; the journal decides, it is not used")
     return len(heads)
 
 
@@ -196,11 +198,15 @@ async def _problem_of(store: Store, bare: Store, whole: Fold, head: SnapshotHead
     if named and head.digest not in named:
         return "the journal names another snapshot at this entry"
     try:
-        stored = snapshots.decode_fold(raw, dict(await store.blobs(leaves.blob_digests(raw))))
+        stored = snapshots.decode_fold(raw, await _blobs_of(store, [raw]))
     except (CodecError, KeyError) as error:
         return f"the snapshot cannot be read: {error}"
     fold = await load_fold(bare, whole.task, head.seq)
     return "" if _same(stored, fold) else "the snapshot differs from the fold of the entries"
+
+
+async def _blobs_of(store: Store, raws: Iterable[bytes]) -> dict[bytes, bytes]:
+    return dict(await leaves.gather_blobs(raws, store.blobs))
 
 
 def _same(left: Fold, right: Fold) -> bool:

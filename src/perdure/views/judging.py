@@ -1,0 +1,214 @@
+"""What a journal shows of the promises: each entry is held against those before it. Pure; called by `verifying`.
+
+The numbers are those of the invariants in docs/reference/cli.md. What only a crash, a race or another store can show
+is not judged here but tested (`BY_TESTS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+
+from perdure.model import entry as e
+from perdure.model.entry import Entry, Header
+
+Report = Callable[[int, str, str], None]  # seq, what, text
+
+INVARIANTS: Final[dict[int, str]] = {
+    2: "entries are dense and linked; epochs and branches never fall",
+    3: "document and ledger by snapshot and patches are those folded from entry 1",
+    5: "an effect is sent again only where its declaration allows",
+    6: "every action is followed by one outcome, and none is open when a task succeeds",
+    7: "a rollback that began only goes forward, to its end",
+    8: "no automatic rollback passes an effect that cannot be undone",
+    9: "the ledger survives every rollback and restart",
+    12: "branches share nothing after their split",
+}
+BY_TESTS: Final[dict[int, str]] = {
+    1: "what was acknowledged is there after recovery",
+    4: "an append with an old epoch is refused whole",
+    10: "folding comes to the same on every store and Python",
+    11: "recovering twice is recovering once",
+}
+WHAT: Final[dict[str, int]] = {
+    "chain": 2, "order": 2, "unknown": 2, "fold": 3, "snapshot": 3, "action": 5, "outcome": 6, "rollback": 7,
+    "passed": 8, "ledger": 9, "branch": 12,
+}  # fmt: skip
+_WHILE_ROLLING_BACK: Final = (
+    e.ProgramCalled, e.StateEdited, e.PlanAdopted, e.PositionMoved, e.CheckpointMarked, e.RollbackBegan,
+    e.TaskSucceeded,
+)  # fmt: skip
+
+
+class _Effect(msgspec.Struct):
+    """An action with an effect, for as long as its journal is read: free ones are forgotten with their outcome."""
+
+    intent: e.ActionIntended
+    seq: int
+    outcome: str = ""  # of the newest settlement
+
+
+class Judge:
+    """Takes the entries of one task in order and reports what contradicts a promise."""
+
+    def __init__(self, report: Report) -> None:
+        self.attempts = 0
+        self.rollbacks = 0
+        self._report = report
+        self._before: Header | None = None
+        self._open: dict[str, e.ActionIntended] = {}  # intents without a final outcome
+        self._effects: dict[str, _Effect] = {}  # by action id
+        self._keys: dict[str, str] = {}  # effect key -> the action that had it last
+        self._rollback: e.RollbackBegan | None = None
+        self._is_automatic = False  # the last entry is a decision to roll back
+        self._lineage: list[tuple[int, int | None]] = [(1, None)]  # entries that the present branch stands on
+
+    def header(self, header: Header, payload: e.Payload | None) -> None:
+        """Judge where an entry stands."""
+        before, self._before = self._before, header
+        if (header.seq == 1) != isinstance(payload, e.TaskStarted) and payload is not None:
+            self._report(header.seq, "order", "entry 1, and no other, must be the task's start")
+        if before is None:
+            return
+        if header.epoch < before.epoch:
+            self._report(header.seq, "order", f"its epoch {header.epoch} is below {before.epoch} before it")
+        if header.epoch > before.epoch and payload is not None and not isinstance(payload, e.LeaseClaimed):
+            self._report(header.seq, "order", f"epoch {header.epoch} begins without a claim of the lease")
+        if header.branch < before.branch:
+            self._report(header.seq, "order", f"its branch {header.branch} is below {before.branch} before it")
+        is_jump = isinstance(payload, e.RolledBackEntry)
+        if payload is not None and before.branch <= header.branch != before.branch + is_jump:
+            self._report(header.seq, "branch", f"branch {header.branch} follows {before.branch} without a rollback")
+
+    def take(self, entry: Entry) -> None:
+        """Judge one entry."""
+        seq, payload = entry.header.seq, entry.payload
+        self.header(entry.header, payload)
+        if self._rollback is not None and isinstance(payload, _WHILE_ROLLING_BACK):
+            self._report(seq, "rollback", f"in the middle of a rollback stands {type(payload).__name__}")
+        match payload:
+            case e.ActionIntended():
+                self._intended(seq, payload)
+            case e.ActionSettled():
+                self._settled(seq, payload)
+            case e.ActionReleased():
+                self._open.pop(payload.action, None)
+            case e.ProgramCalled():
+                if payload.attempt != self.attempts + 1:
+                    self._report(seq, "ledger", f"attempt {payload.attempt} follows attempt {self.attempts}")
+                self.attempts = payload.attempt
+            case e.TaskSucceeded():
+                self._succeeded(seq)
+            case e.RollbackBegan():
+                self._rollback_began(seq, payload)
+            case e.RollbackAbandoned():
+                self._rollback = None
+            case e.RolledBackEntry():
+                self._rolled_back(seq, payload)
+            case e.SnapshotTaken() if payload.at_seq >= seq:
+                self._report(seq, "snapshot", f"it names a snapshot of entry {payload.at_seq}, which comes later")
+            case _:
+                pass
+        self._is_automatic = isinstance(payload, e.DecisionTaken) and b'"roll' in bytes(payload.decision).lower()
+
+    def _intended(self, seq: int, intent: e.ActionIntended) -> None:
+        name = f"{intent.tool} (action {intent.action})"
+        earlier = self._effects.get(intent.action)
+        if earlier is not None and (intent.effect.retry == "never" or earlier.outcome in {"succeeded", "failed"}):
+            self._report(seq, "action", f"{name} was sent again, and must not be")
+        if earlier is not None and earlier.intent.effect_key != intent.effect_key:
+            self._report(seq, "action", f"{name} was sent again under another key")
+        self._judge_key(seq, intent, name)
+        if intent.paid and (
+            asked := [one.tool for one in self._open.values() if one.parent and not one.effect.is_free]
+        ):
+            self._report(seq, "outcome", f"{name} was asked while calls that it asked for are open: {', '.join(asked)}")
+        self._judge_references(seq, bytes(intent.arguments), name)
+        self._open[intent.action] = intent
+        if not intent.effect.is_free:
+            self._effects[intent.action] = _Effect(intent, seq)
+
+    def _judge_key(self, seq: int, intent: e.ActionIntended, name: str) -> None:
+        """A key belongs to one call; an equal call that is made anew after a failure goes out under it again."""
+        if not intent.effect_key:
+            return
+        owner = self._effects.get(self._keys.get(intent.effect_key, ""))
+        if owner is not None and owner.intent.action != intent.action:
+            if owner.outcome != "failed":
+                self._report(seq, "action", f"{name} has the key of action {owner.intent.action}, which has not failed")
+            elif owner.intent.digest != intent.digest:
+                self._report(
+                    seq, "action", f"{name} has the key of action {owner.intent.action}, which was another call"
+                )
+        self._keys[intent.effect_key] = intent.action
+
+    def _settled(self, seq: int, settled: e.ActionSettled) -> None:
+        intent = self._open.get(settled.action)
+        if intent is None and not settled.by:  # a person, a probe or a thread may come late
+            self._report(seq, "outcome", f"action {settled.action} is settled without an open intent")
+        effect = self._effects.get(settled.action)
+        if effect is not None:
+            effect.outcome = settled.outcome
+        if settled.outcome != "in_doubt":
+            self._open.pop(settled.action, None)
+
+    def _succeeded(self, seq: int) -> None:
+        left = [f"{one.tool} (action {one.action})" for one in self._open.values() if not one.effect.is_free]
+        if left:
+            self._report(seq, "outcome", f"the task succeeded with open or doubtful effects: {', '.join(left)}")
+
+    def _rollback_began(self, seq: int, began: e.RollbackBegan) -> None:
+        if not self._stands_on(began.to_seq) or began.to_seq >= seq:
+            self._report(seq, "branch", f"it goes back to entry {began.to_seq}, which is not of this branch")
+        if self._is_automatic:
+            passed = [
+                f"{one.intent.tool} (entry {one.seq})"
+                for one in self._effects.values()
+                if one.intent.effect.undo == "impossible"
+                and one.seq > began.to_seq
+                and self._stands_on(one.seq)
+                and one.outcome != "failed"
+            ]
+            if passed:
+                self._report(seq, "passed", f"decided without a person, it passes {', '.join(passed)}")
+        self._rollback = began
+
+    def _rolled_back(self, seq: int, ended: e.RolledBackEntry) -> None:
+        began, self._rollback = self._rollback, None
+        self.rollbacks += 1
+        if began is None:
+            self._report(seq, "rollback", "it ends a rollback that never began")
+        elif (began.to_seq, began.checkpoint) != (ended.to_seq, ended.checkpoint):
+            self._report(seq, "rollback", f"it began towards entry {began.to_seq} and ended at entry {ended.to_seq}")
+        kept = [(first, last) for first, last in self._lineage if first <= ended.to_seq]
+        first, last = kept.pop() if kept else (1, None)
+        end = ended.to_seq if last is None else min(last, ended.to_seq)
+        self._lineage = [*kept, (first, end), (seq, None)]
+
+    def _judge_references(self, seq: int, raw: bytes, name: str) -> None:
+        """Arguments that were parts of the state name the entry that made them: it must be of this branch."""
+        if b'["state"' not in raw and b'["run"' not in raw:
+            return
+        for made in _made_by(msgspec.json.decode(raw)):
+            if made >= seq or not self._stands_on(made):
+                self._report(seq, "branch", f"an argument of {name} is of entry {made}, which is not of its branch")
+
+    def _stands_on(self, seq: int) -> bool:
+        return any(first <= seq and (last is None or seq <= last) for first, last in self._lineage)
+
+
+def _made_by(wire: Any) -> list[int]:  # noqa: ANN401 - plain JSON
+    """Return the entries that the encoded value's references to the state name."""
+    if isinstance(wire, list):
+        items = cast("list[Any]", wire)  # type: ignore[redundant-cast]  # pyright needs it
+        return [made for item in items for made in _made_by(item)]
+    if not isinstance(wire, dict):
+        return []
+    fields = cast("dict[str, Any]", wire)
+    body = fields.get("~")
+    if isinstance(body, list) and body and body[0] in {"state", "run"}:
+        seq = cast("list[Any]", body)[-1]  # type: ignore[redundant-cast]  # pyright needs it
+        return [seq] if isinstance(seq, int) else []
+    return [made for item in fields.values() for made in _made_by(item)]
