@@ -14,12 +14,14 @@ import asyncio
 import fcntl
 import os
 import weakref
+from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
-from perdure.errors import TaskBusy
+from perdure.errors import NameTaken, TaskBusy
 from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_LOOKS_PER_TTL, LEASE_TTL_S
 from perdure.model.ids import Holder
+from perdure.model.status import TaskSummary
 from perdure.ports import Clock, Ids, Lease, Store
 
 _here: Final[set[str]] = set()  # tokens of this process's runtimes, for stores that have no folder
@@ -162,6 +164,26 @@ async def claim(
         raise TaskBusy(task, str(lease.holder))
     beats = None if alive is False else lease.beats
     return await store.claim(task, presence.holder, over=lease.epoch, beats=beats, ttl_s=ttl_s), True
+
+
+async def create(
+    store: Store, summary: TaskSummary, presence: Presence, at_work: Container[str], ttl_s: float = LEASE_TTL_S
+) -> Lease:
+    """Create a task and take its lease. One of that name that came to nothing before its first entry makes room.
+
+    That is one whose maker is dead, and one of our own that is none of `at_work`: an answer of the store was lost.
+    Raises NameTaken for any other.
+    """
+    try:
+        return await store.create(summary, presence.holder, ttl_s)
+    except NameTaken as taken:
+        lease = await store.lease(taken.task)
+        is_left = lease.holder is None or (lease.holder == presence.holder and taken.task not in at_work)
+        if not is_left and (lease.holder is None or is_alive(lease.holder, store) is not False):
+            raise
+        if not await store.forget_empty(taken.task, over=lease.epoch):
+            raise
+    return await store.create(summary, presence.holder, ttl_s)
 
 
 async def _stands_still(store: Store, task: str, lease: Lease, ttl_s: float) -> bool:
