@@ -44,9 +44,9 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     place = cast("str", store) if is_ours else ""
     opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
     rules = Rules(unattended=unattended)
-    runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
-    runtime.scribe = Scribe(opened, clock, files)
     try:
+        runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
+        runtime.scribe = Scribe(opened, clock, files)
         async with runtime:
             yield runtime
     finally:

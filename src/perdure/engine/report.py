@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+import shlex
+from typing import Final, Literal
 
 import msgspec
 
@@ -11,6 +12,8 @@ from perdure.core import resume
 from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable
 from perdure.model.ledger import OpenAction
+
+ROWS: Final = ("journal", "last action", "source", "workspace")
 
 
 class ReportRow(msgspec.Struct, frozen=True):
@@ -57,7 +60,7 @@ def _row_for(fold: Fold, action: OpenAction) -> ReportRow:
         case "probe":
             return ReportRow("ok", name, f"{action.tool} had not ended; its probe asks whether it happened")
         case "doubt":
-            settle = f"perdure settle {fold.ledger.name} {action.action} --happened | --did-not-happen"
+            settle = f"perdure settle {shlex.quote(fold.ledger.name)} {action.action} --happened | --did-not-happen"
             return ReportRow("stop", name, f"whether {action.tool} happened is not known: {settle}")
 
 
