@@ -11,6 +11,8 @@ still. Called by `runtime.py` and `session.py`; explained in docs/explanation/le
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import fcntl
 import os
 import weakref
@@ -18,7 +20,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
-from perdure.errors import NameTaken, TaskBusy
+from perdure.errors import NameTaken, StoreFull, StoreUnreadable, TaskBusy
 from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_LOOKS_PER_TTL, LEASE_TTL_S
 from perdure.model.ids import Holder
 from perdure.model.status import TaskSummary
@@ -28,7 +30,7 @@ _here: Final[set[str]] = set()  # tokens of this process's runtimes, for stores 
 
 
 class Presence:
-    """This runtime's sign of life."""
+    """This runtime's sign of life. Making it raises StoreFull, StoreUnreadable."""
 
     def __init__(self, store: Store, ids: Ids) -> None:
         self.holder = this_process(ids.task_id())
@@ -36,25 +38,38 @@ class Presence:
         self._file: Path | None = None
         folder = holders_folder(store)
         if folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = folder / self.holder.token
-            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(self._descriptor, f"{self.holder.pid}\n".encode())
+            try:
+                self._show(folder)
+            except OSError as error:
+                self._hide()
+                if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                    raise StoreFull(store.place) from error
+                raise StoreUnreadable(str(folder), f"{error.strerror}; who works on a task is shown there") from error
         _here.add(self.holder.token)
         _presences.add(self)
 
     def end(self) -> None:
         """Take the sign away; leases still held count as dead from here on."""
         lose_sight(self.holder.token)
-        if self._file is not None:
-            self._file.unlink(missing_ok=True)
-            self._file = None
-        self._let_go()
+        self._hide()
 
     def leave_to_parent(self) -> None:
         """In a forked child: a lock that the child held as well would outlive its parent."""
         self._file = None
+        self._let_go()
+
+    def _show(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = folder / self.holder.token
+        self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(self._descriptor, f"{self.holder.pid}\n".encode())
+
+    def _hide(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink(missing_ok=True)
+            self._file = None
         self._let_go()
 
     def _let_go(self) -> None:

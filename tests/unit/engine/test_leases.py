@@ -1,6 +1,7 @@
 """Leases: one writer at a time, the living one is never robbed, the dead one is followed at once."""
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from perdure.clock import SystemClock
 from perdure.codec import entries
 from perdure.engine import leases
 from perdure.engine.leases import Presence, is_alive
-from perdure.errors import Damaged, Fenced, UnknownKind
+from perdure.errors import Damaged, Fenced, StoreFull, StoreUnreadable, UnknownKind
 from perdure.ids_source import SystemIds
 from perdure.limits import LEASE_TTL_S
 from perdure.model.ids import Holder
@@ -26,6 +27,26 @@ class Folder:
 
     def __init__(self, folder):
         self.folder = str(folder)
+        self.place = str(folder / "perdure.db")
+
+
+def test_no_room_for_the_sign_of_life_is_a_full_store_and_leaves_nothing(tmp_path, monkeypatch):
+    """The file of the holder finds no room: StoreFull, and no file that would have to be told from a dead one."""
+
+    def refuse(descriptor, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(StoreFull):
+        patched.setattr(leases.os, "write", refuse)
+        Presence(Folder(tmp_path), SystemIds())
+    assert [] == list((tmp_path / "holders").iterdir())
+
+
+def test_a_place_where_no_sign_of_life_can_be_shown_is_named(tmp_path):
+    """A file where the folder of holders should be: StoreUnreadable, not an error of the operating system."""
+    (tmp_path / "holders").write_text("in the way", "utf-8")
+    with pytest.raises(StoreUnreadable, match="holders"):
+        Presence(Folder(tmp_path), SystemIds())
 
 
 async def _wait_for_ever(task):
