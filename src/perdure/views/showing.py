@@ -18,6 +18,7 @@ from perdure.errors import UsageError
 from perdure.logs.plain import Plain, fetch_blobs, moment, to_plain
 from perdure.model import entry as e
 from perdure.model.ledger import Ledger, OpenAction
+from perdure.model.status import TaskSummary
 from perdure.ports import Store
 from perdure.views.listing import Row, look_at
 
@@ -32,7 +33,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     standing: str  # open, in_doubt, unclaimed (it happened, but the program has not asked for it again)
     key: str = ""
     attempt: int = 1
-    settle: str = ""  # the command, where a person's word is needed
+    settle: str = ""  # the command, where a person's word is needed: never `--keep` for what is only unclaimed
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -155,7 +156,7 @@ async def result_of(store: Store, fold: Fold) -> Plain:
 
 def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
     """Return what to type next, "" where there is nothing to do."""
-    name = shlex.quote(row.summary.name)
+    name = word_for(row.summary)
     settle = next((action.settle for action in pending if action.settle), "")
     if settle and row.is_unfinished and row.standing != "running":
         return settle
@@ -170,6 +171,11 @@ def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
             return f"perdure resume {name} --again"
         case _:
             return ""
+
+
+def word_for(summary: TaskSummary) -> str:
+    """Return how to name a task in a line to type: by its name, or by its id where that would look like an option."""
+    return summary.task if summary.name.startswith("-") else shlex.quote(summary.name)
 
 
 def _last_error(ledger: Ledger) -> str:
@@ -196,6 +202,7 @@ def _pending(fold: Fold, row: Row) -> tuple[Pending, ...]:
         )
         for action in fold.ledger.open.values()
     ]
+    has_diverged = fold.ledger.status == "needs_human" and fold.ledger.reason.startswith("diverged:")
     unclaimed = [
         Pending(
             action=kept.action,
@@ -203,10 +210,10 @@ def _pending(fold: Fold, row: Row) -> tuple[Pending, ...]:
             effect="",
             since=f"entry {kept.settled}",
             standing="unclaimed",
-            settle=_settle_line(row, kept.action, "--keep") if row.standing == "needs_human" else "",
+            settle=_settle_line(row, kept.action, "--keep") if has_diverged else "",
         )
         for kept in fold.document.loose
-        if not kept.free
+        if not kept.free and row.is_unfinished  # the last act of a task that is over is claimed by nobody, rightly
     ]
     return (*open_, *unclaimed)
 
@@ -217,4 +224,4 @@ def _needs_word(action: OpenAction, row: Row) -> bool:
 
 
 def _settle_line(row: Row, action: str, answer: str) -> str:
-    return f"perdure settle {shlex.quote(row.summary.name)} {action} {answer}"
+    return f"perdure settle {word_for(row.summary)} {action} {answer}"

@@ -36,9 +36,10 @@ def test_no_room_for_the_sign_of_life_is_a_full_store_and_leaves_nothing(tmp_pat
     def refuse(descriptor, content):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patched, pytest.raises(StoreFull):
+    with monkeypatch.context() as patched:
         patched.setattr(leases.os, "write", refuse)
-        Presence(Folder(tmp_path), SystemIds())
+        with pytest.raises(StoreFull):
+            Presence(Folder(tmp_path), SystemIds())
     assert [] == list((tmp_path / "holders").iterdir())
 
 
