@@ -194,8 +194,17 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
         if patched or action.key or action.digest == ledger.retried:
             ledger.retries = 0  # the run has come further, or the call that failed has succeeded
-    if action.branch == fold.branch and (payload.outcome == "succeeded" or not action.effect.is_free):
+    if action.branch == fold.branch and (payload.outcome == "succeeded" or _has_tried(payload, action)):
         _keep_outcome(fold, header.seq, payload, action, patched)
+
+
+def _has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
+    """Whether an effect was tried and failed by itself: the program may have gone another way since.
+
+    Not where a person says that it did not happen, nor where it was cancelled: those are made again.
+    """
+    is_own = payload.by in {"", "late"} and payload.error is not None and payload.error.failure_class != "cancelled"
+    return is_own and not action.effect.is_free
 
 
 def _keep_effect_key(ledger: Ledger, action: OpenAction) -> None:

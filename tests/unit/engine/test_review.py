@@ -9,6 +9,7 @@ import pytest
 
 import perdure
 from perdure.errors import ActionsInFlight, KeyMissing
+from perdure.model.failure import ErrorRecord
 from tests.worlds import DEAD, Death, Play, World, counted
 
 
@@ -275,3 +276,28 @@ def test_a_plain_tool_at_the_end_of_an_iterator_fails_at_once():
         return outcome.error.message
 
     assert "StopIteration" in world.live(Play(program))
+
+
+def test_what_a_person_says_did_not_happen_is_made_again():
+    """It is no failure of the tool: the resumed program dispatches the call."""
+    world, rung = World(), []
+    ring = counted(rung, "irreversible", name="ring")
+
+    async def program(task):
+        await task.using(key="bell").act(ring, 1)
+        return "ok"
+
+    assert DEAD == world.live(Play(program), death=Death("after_intent", 1))
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(Play(program))
+
+    (action,) = world.fold().ledger.open
+
+    async def settle():
+        async with world.runtime() as runtime:
+            error = perdure.Failed(ErrorRecord(type="DidNotHappen", message="looked"))
+            await runtime.settle("job", action, error)
+
+    asyncio.run(settle())
+    assert "ok" == world.live(Play(program))
+    assert [1] == rung
