@@ -280,6 +280,7 @@ def _state_migrated(fold: Fold, header: Header, payload: e.StateMigrated, _patch
 
 def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001
     fold.document.plan = payload.steps
+    fold.document.plans += 1
     fold.document.changed = header.seq
 
 

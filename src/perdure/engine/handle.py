@@ -9,7 +9,6 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
-from perdure.core.tracking import MapView
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
@@ -24,6 +23,7 @@ class Handle:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._lap = session.lap
+        self._adopted = 0  # plans, in this call of the program
 
     # --- what it is -------------------------------------------------------------------------------------------------
     @property
@@ -68,15 +68,20 @@ class Handle:
         return list(self._session.fold.ledger.lessons)
 
     @property
-    def state(self) -> MapView:
+    def state(self) -> Any:  # noqa: ANN401 - a MapView, shown by the program's `state_type`
         """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
         return self._session.fold.tree.view()
 
     async def adopt(self, steps: Sequence[str]) -> None:
-        """Record the plan: the ordered sub-goals. The same plan again writes nothing."""
+        """Record the plan: the ordered sub-goals.
+
+        The same plan again writes nothing, nor does a resumed program that comes by its plans again.
+        """
         session = self._session
         session.gate("plan", self._lap)
-        if session.fold.document.plan == tuple(steps):
+        self._adopted += 1
+        document = session.fold.document
+        if document.plan == tuple(steps) or (session.is_replaying and self._adopted <= document.plans):
             return
         session.put(e.PlanAdopted(steps=tuple(steps)))
         await session.commit()

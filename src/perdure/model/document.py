@@ -27,6 +27,7 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     state_version: int = 1
     changed: int = 1  # seq of the last entry that changed the state, a position, the plan or the strategy
     plan: tuple[str, ...] = ()
+    plans: int = 0  # how often one was adopted on this branch
     step: str = ""
     strategy: int = 0  # index into the task's strategies
     positions: dict[str, Position] = {}

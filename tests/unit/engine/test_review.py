@@ -301,3 +301,22 @@ def test_what_a_person_says_did_not_happen_is_made_again():
     asyncio.run(settle())
     assert "ok" == world.live(Play(program))
     assert [1] == rung
+
+
+def test_a_resumed_program_comes_by_its_plans_again():
+    """The plan does not flip back to the first one, and what was decided since stays."""
+    world, sent = World(), []
+    send = counted(sent, "irreversible", name="send")
+    read = counted([])
+
+    async def program(task):
+        await task.adopt(["a"])
+        await task.adopt(["b"])
+        await task.checkpoint("planned")
+        await task.using(key="mail").act(send, 1)
+        await task.act(read, 1)
+        return "ok"
+
+    assert DEAD == world.live(Play(program), death=Death("after_effect", 2))
+    assert "ok" == world.live(Play(program))
+    assert (("b",), 2, 1) == (world.fold().document.plan, world.kinds().count("PlanAdopted"), len(sent))
