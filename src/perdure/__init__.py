@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from perdure import sync
+    from perdure.engine.migrations import Migration, migration
     from perdure.engine.opening import open_runtime as open
     from perdure.engine.programs import Program, program
     from perdure.engine.runtime import Runtime
@@ -50,6 +50,8 @@ _HOME: Final[dict[str, str]] = {
     "Task": "perdure.engine.task:Task",
     "Program": "perdure.engine.programs:Program",
     "program": "perdure.engine.programs:program",
+    "Migration": "perdure.engine.migrations:Migration",
+    "migration": "perdure.engine.migrations:migration",
     "Tool": "perdure.tools:Tool",
     "tool": "perdure.tools:tool",
     "Effect": "perdure.model.effect:Effect",
@@ -60,7 +62,6 @@ _HOME: Final[dict[str, str]] = {
     "Succeeded": "perdure.model.outcome:Succeeded",
     "Failed": "perdure.model.outcome:Failed",
     "InDoubt": "perdure.model.outcome:InDoubt",
-    "sync": "perdure.sync",
 }
 _ERRORS: Final = (
     "ActionFailed",
@@ -94,6 +95,7 @@ __all__ = [
     "EffectKey",
     "Failed",
     "InDoubt",
+    "Migration",
     "NeedsHuman",
     "Outcome",
     "OutcomeUnknown",
@@ -119,9 +121,9 @@ __all__ = [
     "Tool",
     "Unstorable",
     "UsageError",
+    "migration",
     "open",
     "program",
-    "sync",
     "tool",
 ]
 
@@ -131,8 +133,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
     if home is None:
         raise AttributeError(f"module 'perdure' has no attribute {name!r}")
     module, _, attribute = home.partition(":")
-    found: Any = import_module(module)
-    if attribute:
-        found = getattr(found, attribute)
+    found = getattr(import_module(module), attribute)
     globals()[name] = found
     return found

@@ -57,16 +57,6 @@ def clone(value: object) -> Any:
     return cast("set[object]", value).copy() if kind is set else value
 
 
-def path_of(view: View) -> Path:
-    """Return where in the state a view stands now, whatever names its fields have. Raises StaleView."""
-    return view._place()[0]
-
-
-def plain_of(view: View) -> Any:
-    """Return a deep copy of what a view shows, whatever names its fields have."""
-    return clone(view._node)
-
-
 class View:
     """One container of the state."""
 
@@ -89,6 +79,16 @@ class View:
     def path(self) -> Path:
         """Where in the state it stands now. Raises StaleView."""
         return self._place()[0]
+
+    @staticmethod
+    def path_of(view: View) -> Path:
+        """Return where in the state `view` stands now, whatever names its fields have. Raises StaleView."""
+        return view._place()[0]
+
+    @staticmethod
+    def plain_of(view: View) -> Any:
+        """Return a deep copy of what `view` shows, whatever names its fields have."""
+        return clone(view._node)
 
     def plain(self) -> Any:
         """Return a deep copy made of plain containers."""
@@ -124,7 +124,13 @@ class View:
 
     def _copy_in(self, value: object, path: Path) -> Any:
         """Return a checked copy of what is to stand at `path`; of a view, what it shows."""
-        return _copied(value, path)
+        return values.copy(value, path, View._copy_shown, nesting_max=STATE_NESTING_MAX)
+
+    @staticmethod
+    def _copy_shown(value: object, path: Path) -> Any:
+        if not isinstance(value, View):
+            return NotImplemented
+        return values.copy(value._node, path, View._copy_shown, nesting_max=STATE_NESTING_MAX)
 
     @staticmethod
     def _shows(value: object, node: object) -> bool:
@@ -159,14 +165,6 @@ class View:
             raise ReadOnlyState
         path, is_fresh = self._place()
         return (_forget if is_fresh else edit.keep), path
-
-
-def _copied(value: object, path: Path) -> Any:
-    return values.copy(value, path, _copy_shown, nesting_max=STATE_NESTING_MAX)
-
-
-def _copy_shown(value: object, path: Path) -> Any:
-    return _copied(value._node, path) if isinstance(value, View) else NotImplemented
 
 
 def _forget(_kind: Kind, _path: Path, _value: object, _undo: Callable[[], object]) -> None:

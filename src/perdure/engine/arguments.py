@@ -17,6 +17,7 @@ import msgspec
 from perdure.codec import leaves, values
 from perdure.codec.leaves import LeafWriter
 from perdure.codec.redact import redact
+from perdure.core import container
 from perdure.core.touched import Touched
 from perdure.core.tracking import ListView, MapView, SetView
 from perdure.limits import BLOB_FROM_BYTES
@@ -106,7 +107,7 @@ class _Shaping:
             return items
         parts: list[object] = []
         for item in items:
-            path = item.path if isinstance(item, VIEWS) else ()
+            path = container.View.path_of(item) if isinstance(item, VIEWS) else ()
             if not path or type(path[-1]) is not int:
                 parts.append(item)
             elif parts and isinstance(last := parts[-1], _Run) and (last.path, last.end) == (path[:-1], path[-1]):
@@ -119,7 +120,7 @@ class _Shaping:
         """Return the wire form of a view, run or list of segments, NotImplemented for anything else."""
         if isinstance(value, VIEWS):
             self.has_views = True
-            return {"~": ["state", values.to_wire(list(value.path)), self._seq]}
+            return {"~": ["state", values.to_wire(list(container.View.path_of(value))), self._seq]}
         if isinstance(value, _Run):
             self.has_views = True
             return {"~": ["run", values.to_wire(list(value.path)), value.first, value.end, self._seq]}
@@ -138,12 +139,17 @@ def _digest_of(canonical: bytes) -> bytes:
 
 def _marked(value: object, touched: Touched, *, keyed: bool) -> Any:  # noqa: ANN401 - any value of the domain
     """Return `value` with each view replaced by what stands for it in a digest."""
-    return _replace(value, lambda view: ("view of the state", view.path, 0 if keyed else touched.last(view.path)))
+
+    def mark(view: View) -> object:
+        path = container.View.path_of(view)
+        return "view of the state", path, 0 if keyed else touched.last(path)
+
+    return _replace(value, mark)
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - any value of the domain
     """Return `value` with each view replaced by a plain copy of what it shows."""
-    return _replace(value, lambda view: view.plain())
+    return _replace(value, container.View.plain_of)
 
 
 def _replace(value: Any, change: Callable[[View], object]) -> Any:  # noqa: ANN401 - any value of the domain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from perdure.codec import leaves
 from perdure.codec.entries import GENESIS, first_prev, unpack_all
@@ -126,7 +126,7 @@ async def _state_in(store: Store, fold: Fold, entry: Entry, raw: e.Raw) -> dict[
     state = leaves.decode(bytes(raw), await blobs_of(store, fold.task, seq, raw))
     if not isinstance(state, dict):
         raise Damaged(fold.task, seq, f"its state is a {type(state).__name__}, not a dict")
-    return cast("dict[Any, Any]", state)
+    return state  # pyright: ignore[reportUnknownVariableType] - keys and values are of the codec's domain
 
 
 async def _load_earlier(store: Store, task: str, seq: int, earlier: dict[int, bytes]) -> Fold:

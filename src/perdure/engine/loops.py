@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
 
 from perdure.codec import values
+from perdure.core.container import View
 from perdure.engine.arguments import VIEWS
 from perdure.engine.session import Session
 from perdure.errors import ResumeDiverged, UsageError
@@ -80,7 +81,7 @@ class Each(Generic[T]):
         recorded = self._recorded()
         for item in self._items:
             self._index += 1
-            digest = values.digest(item.plain() if isinstance(item, VIEWS) else item)
+            digest = values.digest(View.plain_of(item) if isinstance(item, VIEWS) else item)
             if self._index < recorded.done:
                 self._trail = _longer(self._trail, digest)
                 continue

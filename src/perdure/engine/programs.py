@@ -19,11 +19,13 @@ from types import ModuleType, TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from perdure.codec import values
+from perdure.engine.state_types import check_type, fit
 from perdure.errors import ProgramNotImportable, UsageError
 from perdure.limits import FAILURES_MAX
 from perdure.model.entry import Driver, Raw
 from perdure.model.ids import check_name
 from perdure.model.strategy import Strategy
+from perdure.tools.results import dump
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,9 +36,9 @@ _FILE_MODULE: Final = "perdure_program_"  # how a module is called that was load
 class ProgramOptions(TypedDict, total=False):
     """The keywords of `program`."""
 
-    state: Mapping[str, object]  # what the state is at the start
-    state_type: type[Any] | None
-    state_version: int
+    state: object  # what the state is at the start: a dict, or a value of `state_type`
+    state_type: type[Any] | None  # dataclass, msgspec.Struct, TypedDict or pydantic model: how views show the state
+    state_version: int  # raised with each change of the state's shape; a `migration` leads from each to the next
     strategies: Sequence[Strategy]  # in the order in which they are tried
     failures_max: int  # counted failures until a rollback
     name: str | None  # default: the function's name
@@ -161,11 +163,12 @@ def plain_args(program: Program[..., Any], args: Mapping[str, object]) -> dict[s
 def _declare(fn: Callable[..., Any], options: ProgramOptions) -> Program[..., Any]:
     _check_function(fn)
     name = fn.__name__ if (given := options.get("name")) is None else given
+    state_type = options.get("state_type")
     return Program(
         name=check_name(name, "program name"),
         fn=fn,
-        first_state=_read_state(name, options.get("state", {})),
-        state_type=options.get("state_type"),
+        first_state=_read_state(name, options.get("state", {}), state_type),
+        state_type=state_type,
         state_version=_read_count(name, "state_version", options.get("state_version", 1)),
         strategies=_read_strategies(name, options.get("strategies", ())),
         failures_max=_read_count(name, "failures_max", options.get("failures_max", FAILURES_MAX)),
@@ -183,10 +186,15 @@ def _check_function(fn: object) -> None:
         raise UsageError(f"program {fn.__name__!r}: arguments are given by name; put the `/` right after the task")
 
 
-def _read_state(name: str, state: object) -> Raw:
+def _read_state(name: str, given: object, state_type: type[Any] | None) -> Raw:
+    """Return the first state, encoded: a dict, or a value of the state's type; defaults of the type are filled in."""
+    if state_type is not None:
+        check_type(name, state_type)
+    state = given if state_type is None else dump(given)
     if type(state) is not dict:
         raise UsageError(f"program {name!r}: state= is a {type(state).__name__}; write a dict")
-    return Raw(values.encode(values.copy(cast("object", state), ("state",))))
+    plain = values.copy(cast("object", state), ("state",))
+    return Raw(values.encode(plain if state_type is None else fit(plain, state_type)))
 
 
 def _read_strategies(name: str, given: Sequence[object]) -> tuple[Strategy, ...]:

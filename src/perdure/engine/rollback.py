@@ -63,7 +63,11 @@ async def finish_rollback(session: Session, participants: tuple[Participant, ...
     session.sequencer.jump(e.RolledBackEntry(to_seq=pending.to_seq, checkpoint=pending.checkpoint), earlier)
     session.claimed.clear()
     session.lap += 1
-    await session.commit()
+    try:
+        if session.adapt is not None:
+            session.adapt()
+    finally:
+        await session.commit()
     crashpoints.reach("during_rollback")
     for participant in participants:
         await participant.done(pending.to_seq)

@@ -369,7 +369,7 @@ class Runtime:
         if _canonical(recorded.driver.arguments) != _canonical(started.driver.arguments):
             raise TaskMismatch(found.name, "args")
         state = leaves.decode(bytes(recorded.state), await blobs_of(self.store, found.task, 1, recorded.state))
-        if values.canonical(state) != values.canonical(program.state):
+        if not is_same_start(program, cast("dict[str, Any]", state), recorded.state_version):
             raise TaskMismatch(found.name, "initial state")
 
     async def _arguments(self, session: Session) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.core import resume
 from perdure.core.recovery import Rules
-from perdure.core.tracking import Edit
+from perdure.core.tracking import Edit, StateTree
 from perdure.engine.boundary import Boundary
 from perdure.engine.leases import Tenure
 from perdure.engine.sequencer import Sequencer
@@ -121,6 +121,7 @@ class Session:
         self.drawn: list[object] = []
         self.is_closed = False
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
+        self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
 
     # --- calls of the program ---------------------------------------------------------------------------------------
@@ -217,6 +218,14 @@ class Session:
 
     async def commit(self, consumed: tuple[str, ...] = ()) -> None:
         """Wait until all that was put is durable. A cancellation of the caller does not take it back."""
+    def put_state(self, state: dict[Any, Any], from_version: int, to_version: int) -> int:
+        """Sequence a StateMigrated: `state`, which from now on belongs to the tree, is all of the state."""
+        writer = LeafWriter()
+        raw = msgspec.Raw(leaves.encode(state, writer))
+        self.fold.tree = StateTree(state)
+        migrated = e.StateMigrated(from_version=from_version, to_version=to_version, state=raw)
+        return self.put(migrated, blobs=writer.blobs)
+
         try:
             await self.sequencer.flush(consumed)
         except (StoreError, ForkedRuntime) as error:

@@ -15,7 +15,6 @@ from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 import msgspec
 
 from perdure.core.resume import find_unanchored
-from perdure.core.tracking import MapView
 from perdure.engine import action, crashpoints
 from perdure.engine.action import Options
 from perdure.engine.boundary import Boundary
@@ -130,7 +129,7 @@ class Task(Handle):
 
     # --- the document -----------------------------------------------------------------------------------------------
     @contextlib.asynccontextmanager
-    async def edit(self) -> AsyncGenerator[MapView]:
+    async def edit(self) -> AsyncGenerator[Any]:
         """Change the state: durable when the block is left, all of it or (if the block raises) nothing."""
         session = self._session
         session.gate("edit", self._lap)

@@ -220,6 +220,14 @@ class ValuesDrawn(_Payload, frozen=True, kw_only=True):
     values: Raw
 
 
+class StateMigrated(_Payload, frozen=True, kw_only=True):
+    """The state was brought to the version of its program, after a jump of the fold; `state` is all of it."""
+
+    from_version: int
+    to_version: int
+    state: Raw
+
+
 class NoteWritten(_Payload, frozen=True, kw_only=True):
     """One line for people."""
 
@@ -314,6 +322,7 @@ Payload = (
     | ValuesDrawn
     | NoteWritten
     | FactStated
+    | StateMigrated
     | FailureObserved
     | DecisionTaken
     | StrategyChosen
@@ -349,6 +358,7 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (35, "values_drawn", ValuesDrawn),
     (36, "note_written", NoteWritten),
     (37, "fact_stated", FactStated),
+    (38, "state_migrated", StateMigrated),
     (50, "failure_observed", FailureObserved),
     (51, "decision_taken", DecisionTaken),
     (52, "strategy_chosen", StrategyChosen),
