@@ -9,24 +9,26 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
+from perdure.engine.leases import Presence, claim
+from perdure.codec import values
 from perdure.engine.loading import read_entry
 from perdure.engine.programs import load_program
 from perdure.engine.report import ReportRow
 from perdure.engine.runtime import Runtime
-from perdure.errors import ActionUnknown, GoalUnknown, TaskBusy, TaskFinished, UsageError
+from perdure.errors import ActionUnknown, GoalUnknown, TaskBusy, TaskFinished, Unsupported, UsageError
 from perdure.logs.copying import Copier
-from perdure.logs.scroll import LogFiles, folder_of
-from perdure.model.entry import TaskStarted
+from perdure.logs.scroll import LogFiles, folder_of, remove_set
+from perdure.model.entry import Driver, TaskStarted
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
-from perdure.ports import Clock, Message, Store
-from perdure.views.showing import show
+from perdure.ports import Clock, Copied, Ids, Message, Store, StoreStatus, Upkeep
+from perdure.views.showing import show, word_for
 
 if TYPE_CHECKING:
     from perdure.engine.replay.playing import Replayed
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from perdure.engine.replay.rejudging import Rejudgement
 
 _SLUG_MAX: Final = 40
+_LETTERS: Final = (4, 8)  # of the digest in a derived name
+_ID_LETTERS_MIN: Final = 8
 _PROGRAM: Final = re.compile(r"(?:[\w./~-]+\.py(?::\w+)?|[A-Za-z_][\w.]*:[A-Za-z_]\w*)\Z")
 
 
@@ -42,7 +46,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = ""  # empty: derived, so that the same order finds its task again
     goal: str = ""
-    workspace: str = ""
+    workspace: str = ""  # empty: nothing is said of it
     new: bool = False
 
 
@@ -51,6 +55,16 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     summary: TaskSummary | None
+
+    def refuse_new(self) -> None:
+        """Raise UsageError where another task cannot be started under the name, because its task is unfinished."""
+        if self.summary is None or self.summary.is_finished:
+            return
+        word = word_for(self.summary)
+        raise UsageError(
+            f"task {self.name!r} is unfinished ({self.summary.status}); go on with it: perdure resume {word}, "
+            f"or end it first: perdure cancel {word}"
+        )
 
 
 def refuse_program(goal: str) -> None:
@@ -81,10 +95,14 @@ def place_goal(goal: str, model: str) -> str:
     return goal if placed is None or placed.folder != folder else head + folder + tail
 
 
-def name_of(order: Order, subject: str, *parts: str) -> str:
-    """Return the order's name, or a slug of `subject` and four letters drawn from all that tells orders apart."""
+def names_of(order: Order, subject: str, *parts: str) -> tuple[str, ...]:
+    """Return the order's name, or those that it can go by: a slug of `subject` and some letters of a digest.
+
+    The digest is made from all that tells orders apart. The name with more letters is for the case that another order
+    goes by the short one.
+    """
     if order.name:
-        return order.name
+        return (order.name,)
     words = re.findall(r"[^\W_]+", subject.lower())
     slug = ""
     for word in words:
@@ -93,19 +111,60 @@ def name_of(order: Order, subject: str, *parts: str) -> str:
             break
         slug = longer
     told_apart = "\0".join((subject, *parts)).encode("utf-8", "surrogatepass")
-    return f"{slug or 'task'}-{hashlib.sha256(told_apart).hexdigest()[:4]}"
+    letters = hashlib.sha256(told_apart).hexdigest()
+    return tuple(f"{slug or 'task'}-{letters[:count]}" for count in _LETTERS)
 
 
-async def recall(store: Store, name: str) -> Known:
-    """Look whether the store has a task called exactly `name`."""
-    return Known(name=name, summary=next((one for one in await store.tasks() if one.name == name), None))
+async def recall(store: Store, names: Sequence[str], order: Order, ask_driver: Callable[[], Driver]) -> Known:
+    """Look whether the store has the order's task, under the first of `names` that no other order goes by.
+
+    Where all are taken it is the last one, and the runtime says what is different. A name that a person has chosen is
+    the only one.
+    """
+    tasks = await store.tasks()
+    for name in names:
+        found = next((one for one in tasks if one.name == name), None)
+        if found is None or name == names[-1] or await _is_of(store, found, order, ask_driver()):
+            return Known(name=name, summary=found)
+    raise UsageError("an order needs a name")
+
+
+def refuse_workspace(folder: str) -> None:
+    """Raise UsageError where `folder` can be no folder: a file is in the way, or it cannot be named here."""
+    above = Path(folder)
+    try:
+        while not os.path.lexists(above) and above != above.parent:
+            above = above.parent
+        if not above.is_dir():
+            raise UsageError(f"the workspace {folder!r} can be no folder: {str(above)!r} is a file; choose another")
+        folder.encode()
+    except ValueError as error:  # a NUL, or bytes that are no text
+        raise UsageError(f"the workspace {folder!r} cannot be named: {error}") from error
+
+
+async def find_exactly(store: Store, name: str) -> TaskSummary:
+    """Return the task of that name or id, or whose id begins with so many letters that it was copied, not guessed.
+
+    For commands that cannot be taken back. Raises UsageError naming the task that was perhaps meant, TaskUnknown,
+    TaskAmbiguous.
+    """
+    found = await store.find(name)
+    if name in {found.name, found.task} or (len(name) >= _ID_LETTERS_MIN and found.task.startswith(name)):
+        return found
+    raise UsageError(
+        f"{name!r} is only the beginning of task {found.name!r} (id {found.task[:_ID_LETTERS_MIN]}); if you mean that "
+        f"one, give its whole name, or {_ID_LETTERS_MIN} letters of its id"
+    )
 
 
 async def start_goal(runtime: Runtime, order: Order, model: str) -> Any:  # noqa: ANN401 - the task's result
     """Let the ready-made agent work on a goal: start, go on, or return what is recorded. Raises as `Runtime.run`."""
     from perdure.agent import load_agent
 
-    os.makedirs(order.workspace, exist_ok=True)
+    try:
+        os.makedirs(order.workspace, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the workspace {order.workspace!r} cannot be made: {error.strerror}") from error
     return await runtime.run(load_agent(model), order.name, goal=order.goal, new=order.new, workspace=order.workspace)
 
 
@@ -145,9 +204,11 @@ async def foresee(runtime: Runtime, name: str, app: str = "") -> tuple[ReportRow
 async def stop(runtime: Runtime, name: str, what: Literal["pause", "cancel"], message_id: str) -> bool:
     """Pause or cancel a task: True when it is done, False when whoever works on it was asked to. Raises TaskFinished.
 
-    The holder sees the message within a second and obeys at its next action.
+    The holder sees the message within a second and obeys at its next action. A task to be cancelled is found as in
+    `find_exactly`.
     """
-    summary = await runtime.store.find(name)
+    store = runtime.store
+    summary = await (find_exactly(store, name) if what == "cancel" else store.find(name))
     if summary.is_finished:
         raise TaskFinished(summary.name, summary.status)
     try:
@@ -161,9 +222,9 @@ async def stop(runtime: Runtime, name: str, what: Literal["pause", "cancel"], me
 async def settle(runtime: Runtime, name: str, action: str, outcome: Outcome | None) -> str:
     """Say what became of an action (None: its outcome is kept as a fact); return its id. Any unique prefix will do.
 
-    Raises ActionUnknown, TaskBusy.
+    The task as in `find_exactly`. Raises ActionUnknown, TaskBusy.
     """
-    shown = await show(runtime.store, name)
+    shown = await show(runtime.store, (await find_exactly(runtime.store, name)).task)
     fitting = [pending.action for pending in shown.pending if pending.action.startswith(action)]
     if len(fitting) != 1:
         raise ActionUnknown(shown.name, action)
@@ -172,10 +233,47 @@ async def settle(runtime: Runtime, name: str, action: str, outcome: Outcome | No
 
 
 async def rollback(runtime: Runtime, name: str, checkpoint: str) -> TaskSummary:
-    """Put the document back to a checkpoint. Raises CheckpointUnknown, TaskBusy."""
-    summary = await runtime.store.find(name)
+    """Put the document back to a checkpoint; the task as in `find_exactly`.
+
+    Raises CheckpointUnknown, TaskBusy, TaskFinished.
+    """
+    summary = await find_exactly(runtime.store, name)
     await runtime.rollback(summary.task, checkpoint)
     return await runtime.store.find(summary.task)
+
+
+async def delete(store: Store, files: LogFiles | None, clock: Clock, ids: Ids, name: str) -> int:
+    """Remove a task with its journal, snapshots, messages, log files and what blobs nothing else names; for good.
+
+    Its lease is claimed first. Returns how many blobs went. Raises TaskBusy while a living process holds it.
+    """
+    summary = await store.find(name)
+    presence = Presence(store, ids)
+    try:
+        lease, _ = await claim(store, summary.task, presence, clock)
+        try:
+            await store.delete(summary.task)
+        except BaseException:
+            await store.release(summary.task, lease.epoch)
+            raise
+    finally:
+        presence.end()
+    if files is not None:
+        remove_set(files.path, summary.task)
+    return await store.sweep()
+
+
+async def back_up(store: Store, file: str, copied: Copied | None = None) -> None:
+    """Copy the store into the new file `file`, beside those who write.
+
+    Raises Unsupported, UsageError where the file exists, StoreFull, StoreUnreadable.
+    """
+    await _upkeep_of(store, "be copied into a file").backup(file, copied)
+
+
+async def store_status(store: Store) -> StoreStatus:
+    """Return how big the store is. Raises Unsupported."""
+    return await _upkeep_of(store, "say how big it is").status()
 
 
 async def rebuild_log(store: Store, files: LogFiles, clock: Clock, name: str) -> str:
@@ -205,7 +303,24 @@ def refuse_store_inside(workspace: str, place: str) -> None:
 def default_workspace(place: str, name: str) -> str:
     """Return where a task's files go when nobody said: beside the store, under the task's name."""
     home = Path.cwd() / ".perdure" if "://" in place else Path(place).parent
-    return str(home / "workspaces" / re.sub(r"[^\w.-]", "_", name))
+    return os.path.abspath(home / "workspaces" / re.sub(r"[^\w.-]", "_", name))
+
+
+async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver) -> bool:
+    """Whether `found`, which has a derived name, was started by the same order."""
+    started = (await read_entry(store, found.task, 1)).payload
+    if not isinstance(started, TaskStarted):
+        return False
+    recorded = started.driver
+    is_same_place = not order.workspace or order.workspace == found.workspace
+    is_same_driver = (recorded.kind, recorded.target, recorded.folder) == (driver.kind, driver.target, driver.folder)
+    return found.goal == order.goal and is_same_place and is_same_driver and _given(recorded) == _given(driver)
+
+
+def _given(driver: Driver) -> bytes:
+    """Return the arguments as bytes in which their order means nothing."""
+    raw = bytes(driver.arguments)
+    return values.canonical(values.decode(raw)) if raw else b""
 
 
 async def recall_journal(store: Store, name: str, until: int | None = None) -> Record:
@@ -230,6 +345,12 @@ def rejudge(record: Record) -> Rejudgement:
     from perdure.engine.replay.rejudging import rejudge as ask_again
 
     return ask_again(record)
+
+
+def _upkeep_of(store: Store, what: str) -> Upkeep:
+    if "upkeep" not in store.capabilities:
+        raise Unsupported(store.place, what)
+    return cast("Upkeep", store)
 
 
 async def _program_of(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - a Program, or what load_agent gives

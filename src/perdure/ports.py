@@ -6,7 +6,7 @@ A store is the sum of six small rungs (`Store`). `stores/memory.py` is the reada
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -223,10 +223,43 @@ class Store(Journal, Snapshots, Leases, Catalogue, Blobs, Inbox, Protocol):
     folder: (
         str | None
     )  # where files of this machine that belong to the store are kept, None where there is no such place
-    capabilities: frozenset[str]  # "durable", "processes" (shared by several), "sweep", "delete"
+    capabilities: frozenset[
+        str
+    ]  # "durable", "processes" (shared by several), "sweep", "delete", "upkeep" (is an `Upkeep` too)
 
     async def close(self) -> None:
         """Write what is queued, then free everything. Closing twice does nothing."""
+        ...
+
+
+class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How big a store is. Bytes are those on disk where nothing else is said."""
+
+    schema: int
+    size_bytes: int  # with what is free inside
+    free_bytes: int  # used again before the store grows
+    log_bytes: int  # not yet carried over into the store
+    blobs: int
+    blob_bytes: int  # before packing
+    snapshots: int
+    snapshot_bytes: int
+
+
+Copied = Callable[[int, int], None]  # pages copied, of how many; called on another thread
+
+
+class Upkeep(Protocol):
+    """What the operator asks of a store that declares "upkeep"."""
+
+    async def status(self) -> StoreStatus:
+        """Return how big the store is. Reads no journal."""
+        ...
+
+    async def backup(self, file: str, copied: Copied | None = None) -> None:
+        """Copy the store as it stands now into the new file `file`, beside those who write; it is there whole or not.
+
+        Raises UsageError where `file` exists, StoreFull, StoreUnreadable; the store itself stays as it is.
+        """
         ...
 
 

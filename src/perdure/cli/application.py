@@ -31,7 +31,13 @@ app.command(cls=moving.SettleCommand)(moving.settle)
 app.command()(moving.rollback)
 app.command()(replaying.replay)
 app.command()(storing.verify)
+app.command()(storing.delete)
 app.command()(storing.doctor)
+
+store = typer.Typer(help="Copy the store, or show how big it is.", no_args_is_help=True, rich_markup_mode=None)
+store.command()(storing.backup)
+store.command(name="status")(storing.store_status)
+app.add_typer(store, name="store")
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

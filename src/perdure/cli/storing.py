@@ -1,17 +1,19 @@
-"""The verbs about the store and the machine: verify and doctor."""
+"""The verbs about the store and the machine: verify, delete, store backup, store status, doctor."""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import to_builtins
 
 from perdure.cli import exits
-from perdure.cli.options import StoreOptions, is_absent, opened, taking, wait_for
-from perdure.cli.terminal import complain, say, say_json, say_table, status
+from perdure.cli.options import StoreOptions, TaskOptions, is_absent, opened, taking, wait_for
+from perdure.cli.terminal import clean, complain, say, say_json, say_table, status
 from perdure.config import SETTINGS, Config
-from perdure.errors import TaskUnknown, UsageError
+from perdure.errors import StoreUnreadable, TaskUnknown, UsageError
 
 if TYPE_CHECKING:
     from perdure.views.health import Check
@@ -29,6 +31,18 @@ class VerifyOptions(StoreOptions, frozen=True, kw_only=True):
     full: Annotated[bool, typer.Option("--full", help="Blobs, the fold and snapshots too; takes longer.")] = False
 
 
+class DeleteOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of `delete`."""
+
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+
+
+class BackupOptions(StoreOptions, frozen=True, kw_only=True):
+    """Of `store backup`."""
+
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The copy; it must not exist.")]
+
+
 class DoctorOptions(StoreOptions, frozen=True, kw_only=True):
     """Of `doctor`."""
 
@@ -41,6 +55,24 @@ def verify(options: VerifyOptions) -> None:
     if options.name and options.everything:
         raise UsageError("name a task, or say --all")
     wait_for(_verify(options))
+
+
+@taking(DeleteOptions)
+def delete(options: DeleteOptions) -> None:
+    """Remove a task for good. Journal, snapshots, log files; not its workspace."""
+    wait_for(_delete(options))
+
+
+@taking(BackupOptions)
+def backup(options: BackupOptions) -> None:
+    """Copy the store into a file, beside those who work. The copy is opened and verified."""
+    wait_for(_backup(options))
+
+
+@taking(StoreOptions)
+def store_status(options: StoreOptions) -> None:
+    """Show how big the store is, and what is in it."""
+    wait_for(_store_status(options))
 
 
 @taking(DoctorOptions)
@@ -106,6 +138,94 @@ def _fields_of(verdict: Verdict) -> dict[str, object]:
             {"invariant": row.invariant, "verdict": row.verdict, "text": row.text} for row in verdict.invariants
         ],
     }
+
+
+async def _delete(options: DeleteOptions) -> None:
+    from perdure import operations
+    from perdure.clock import SystemClock
+    from perdure.engine.scribe import find_log_files
+    from perdure.ids_source import SystemIds
+
+    if is_absent(options.place):
+        raise TaskUnknown(options.name)
+    async with opened(options.place) as store:
+        summary = await store.find(options.name)
+        entries, _ = await store.head(summary.task)
+        what = f"task {summary.name} ({summary.task}, {summary.status}, {entries} entries)"
+        if not options.yes:
+            _ask_to_remove(what)
+        blobs = await operations.delete(store, find_log_files(), SystemClock(), SystemIds(), summary.task)
+    if options.as_json:
+        say_json({"task": summary.task, "name": summary.name, "entries": entries, "blobs": blobs})
+    else:
+        say(f"removed {what} and {blobs} blobs")
+
+
+def _ask_to_remove(what: str) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would remove {what} for good; say --yes")
+    if not typer.confirm(clean(f"remove {what} for good?"), err=True):
+        complain("nothing was removed")
+        raise typer.Exit(exits.FAILED)
+
+
+async def _backup(options: BackupOptions) -> None:
+    from perdure import operations
+    from perdure.clock import SystemClock
+    from perdure.stores.opening import open_to_look
+    from perdure.views.verifying import verify as look
+
+    if is_absent(options.place):
+        raise StoreUnreadable(options.place, "there is none")
+    async with opened(options.place) as store:
+        await operations.back_up(store, options.file, _show_copied)
+    copy = await open_to_look(os.path.abspath(options.file), SystemClock())  # noqa: ASYNC240 - touches no disk
+    try:
+        names = [summary.task for summary in await copy.tasks()]
+        verdicts = [await look(copy, name, full=False, progress=_show_progress) for name in names]
+    finally:
+        await copy.close()
+    status.clear()
+    size = os.path.getsize(options.file)  # noqa: ASYNC240 - nothing else runs
+    damaged = [verdict for verdict in verdicts if not verdict.is_whole]
+    if options.as_json:
+        say_json({"file": options.file, "size_bytes": size, "tasks": len(verdicts), "damaged": len(damaged)})
+    else:
+        say(f"copied {len(verdicts)} tasks into {options.file} ({size:,} bytes)")
+    for verdict in damaged:
+        complain(f"perdure: task {verdict.name} ({verdict.task}) is damaged; see `perdure verify {verdict.task}`")
+    if damaged:
+        raise typer.Exit(exits.DAMAGED)
+
+
+def _show_copied(pages: int, total: int) -> None:
+    status.show(f"  {pages:,} of {total:,} pages")
+
+
+async def _store_status(options: StoreOptions) -> None:
+    from collections import Counter
+
+    from perdure import operations
+    from perdure.views.listing import list_tasks
+
+    if is_absent(options.place):
+        raise StoreUnreadable(options.place, "there is none")
+    async with opened(options.place) as store:
+        rows = await list_tasks(store, finished=True)
+        entries = sum([(await store.head(row.summary.task))[0] for row in rows])
+        size = await operations.store_status(store)
+    standings = Counter(row.standing for row in rows)
+    if options.as_json:
+        tasks = {"total": len(rows), **standings}
+        say_json({"place": options.place, "tasks": tasks, "entries": entries, **to_builtins(size)})
+        return
+    by_standing = ", ".join(f"{number} {standing}" for standing, number in sorted(standings.items()))
+    say(f"{options.place} (schema {size.schema})")
+    say(f"  {'tasks':<10} {len(rows)}" + (f": {by_standing}" if rows else ""))
+    say(f"  {'entries':<10} {entries:,}")
+    say(f"  {'size':<10} {size.size_bytes:,} bytes, {size.free_bytes:,} of them free, {size.log_bytes:,} in the log")
+    say(f"  {'blobs':<10} {size.blobs:,}, {size.blob_bytes:,} bytes before packing")
+    say(f"  {'snapshots':<10} {size.snapshots:,}, {size.snapshot_bytes:,} bytes")
 
 
 async def _doctor(options: DoctorOptions, config: Config) -> None:

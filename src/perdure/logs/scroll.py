@@ -18,6 +18,7 @@ import glob
 import io
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import IO, Final, cast
@@ -97,6 +98,13 @@ def folder_of(path: str, task: str, name: str = "") -> str:
     there = glob.glob(os.path.join(glob.escape(path), f"*.{task}"))
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:_SLUG_MAX].strip(".") or "task"
     return there[0] if there else os.path.join(path, f"{slug}.{task}")
+
+
+def remove_set(path: str, task: str) -> None:
+    """Remove all log files of `task`, if there are any; what was set aside too."""
+    for ending in ("", ".aside-*"):
+        for folder in glob.glob(os.path.join(glob.escape(path), f"*.{task}{ending}")):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def numbered(folder: str) -> list[tuple[int, str]]:

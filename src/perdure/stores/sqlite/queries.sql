@@ -194,3 +194,9 @@ SELECT id, what, text FROM message WHERE task_no = ? AND is_waiting = 1 ORDER BY
 
 -- delete_messages: with the task
 DELETE FROM message WHERE task_no = ?;
+
+-- count_blobs: how many whole blobs there are, and their bytes before packing
+SELECT count(*), coalesce(sum(size), 0) FROM blob WHERE is_whole = 1;
+
+-- count_snapshots: how many snapshots there are, and their bytes
+SELECT count(*), coalesce(sum(size), 0) FROM snapshot;

@@ -17,7 +17,7 @@ class Rung:
     def __init__(self, place: str, clock: Clock, writer: Writer, readers: Readers, keeping: Keeping) -> None:
         self.place = place
         self.folder: str | None = os.path.dirname(place)
-        self.capabilities = frozenset({"durable", "processes", "sweep", "delete"})
+        self.capabilities = frozenset({"durable", "processes", "sweep", "delete", "upkeep"})
         self._clock = clock
         self._keeping = keeping
         self._origin = Origin()

@@ -16,10 +16,11 @@ from perdure.stores.sqlite.keeping import Keeping
 from perdure.stores.sqlite.leases import LeaseRung
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.snapshots import SnapshotRung
+from perdure.stores.sqlite.upkeep import UpkeepRung
 from perdure.stores.sqlite.writer import Writer
 
 
-class SqliteStore(JournalRung, SnapshotRung, LeaseRung, CatalogueRung, BlobRung, InboxRung):
+class SqliteStore(JournalRung, SnapshotRung, LeaseRung, CatalogueRung, BlobRung, InboxRung, UpkeepRung):
     """`ports.Store` in one file. A handle belongs to the event loop it was opened on."""
 
     async def close(self) -> None:
