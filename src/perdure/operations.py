@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
-from perdure.engine.leases import Presence, claim
 from perdure.codec import values
+from perdure.engine.leases import Presence, claim
 from perdure.engine.loading import read_entry
 from perdure.engine.programs import load_program
 from perdure.engine.report import ReportRow
@@ -303,7 +303,11 @@ def refuse_store_inside(workspace: str, place: str) -> None:
 def default_workspace(place: str, name: str) -> str:
     """Return where a task's files go when nobody said: beside the store, under the task's name."""
     home = Path.cwd() / ".perdure" if "://" in place else Path(place).parent
-    return os.path.abspath(home / "workspaces" / re.sub(r"[^\w.-]", "_", name))
+    return os.path.abspath(home / _slot(name))
+
+
+def _slot(name: str) -> str:
+    return os.path.join("workspaces", re.sub(r"[^\w.-]", "_", name))
 
 
 async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver) -> bool:
@@ -312,7 +316,10 @@ async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver)
     if not isinstance(started, TaskStarted):
         return False
     recorded = started.driver
-    is_same_place = not order.workspace or order.workspace == found.workspace
+    if order.workspace:
+        is_same_place = found.workspace == order.workspace
+    else:
+        is_same_place = not found.workspace or found.workspace.endswith(os.sep + _slot(found.name))
     is_same_driver = (recorded.kind, recorded.target, recorded.folder) == (driver.kind, driver.target, driver.folder)
     return found.goal == order.goal and is_same_place and is_same_driver and _given(recorded) == _given(driver)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 import typer
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from perdure.cli.session import Session
     from perdure.engine.report import ReportRow
     from perdure.engine.runtime import Runtime
+    from perdure.model.entry import Driver
     from perdure.operations import Order, Way
     from perdure.views.listing import Row
 
 _ARGUMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 
-Work = Callable[["Runtime"], Awaitable[Any]]
+
+class _Job(NamedTuple):
+    """What a run does, and what drives it."""
+
+    start: Callable[[Runtime, Order], Awaitable[Any]]
+    ask_driver: Callable[[], Driver]
 
 
 class WorkOptions(StoreOptions, frozen=True, kw_only=True):
@@ -48,7 +54,7 @@ class RunOptions(WorkOptions, frozen=True, kw_only=True):
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument; NAME=@FILE reads a file.")
     ] = None
     workspace: Annotated[str, typer.Option(metavar="DIR", help="Where the task's files are.")] = ""
-    name: Annotated[str, typer.Option(metavar="NAME", help="The task's name.")] = ""
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The task's name.", show_default=False)] = None
     new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
 
 
@@ -79,14 +85,17 @@ class RunCommand(TyperCommand):
 @taking(RunOptions)
 def run(options: RunOptions) -> None:
     """Work on a goal, or run a program. The same order again goes on with what is unfinished."""
-    from perdure.operations import refuse_store_inside
+    from perdure.operations import refuse_store_inside, refuse_workspace
 
     if not options.goal and not options.program:
         raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
+    _refuse_name(options.name)
     config = options.config(model=options.model, unattended=options.unattended)
-    order, work = _program_order(options) if options.program else _goal_order(options, config)
-    refuse_store_inside(order.workspace, config.text("store"))
-    wait_for(_run(options, config, order, work))
+    order, names, job = _program_order(options) if options.program else _goal_order(options, config)
+    if order.workspace:
+        refuse_workspace(order.workspace)
+        refuse_store_inside(order.workspace, config.text("store"))
+    wait_for(_run(options, config, (order, names), job))
 
 
 @taking(ResumeOptions)
@@ -96,6 +105,9 @@ def resume(options: ResumeOptions) -> None:
 
     if options.due and not options.everything:
         raise UsageError("--due says which of --all; type: perdure resume --all --due")
+    if options.everything and options.name:
+        raise UsageError(f"say --all or a task, not both; for one task: perdure resume {shlex.quote(options.name)}")
+    _refuse_rows(options.accept or ())
     config = options.config(app=options.app, unattended=options.unattended)
     way = Way(again=options.again, accept=tuple(options.accept or ()), app=config.text("app"))
     wait_for(_resume(options, config, way))
@@ -113,6 +125,38 @@ def parse_argument(text: str) -> tuple[str, Any]:
         return name, msgspec.json.decode(value)
     except msgspec.DecodeError:
         return name, value
+    except UnicodeEncodeError as error:
+        raise UsageError(f"--set {text!r} holds bytes that are no text; use NAME=@FILE.json") from error
+
+
+def parse_arguments(texts: Sequence[str]) -> dict[str, Any]:
+    """Return {name: value} of several NAME=VALUE. Raises UsageError, also where a name comes twice."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, value = parse_argument(text)
+        if name in values:
+            raise UsageError(f"--set {name}=… is given twice; which one is meant?")
+        values[name] = value
+    return values
+
+
+def _refuse_name(name: str | None) -> None:
+    """Raise UsageError for a name that no task shall have, or that every later command would take for an option."""
+    from perdure.model.ids import check_name
+
+    if name is None:
+        return
+    check_name(name)
+    if name.startswith("-"):
+        raise UsageError(f"--name {name!r} begins like an option; choose another")
+
+
+def _refuse_rows(accepted: Sequence[str]) -> None:
+    from perdure.engine.report import ROWS
+
+    for row in accepted:
+        if row not in ROWS:
+            raise UsageError(f"--accept {row!r} is no row of the report; its rows are: {', '.join(ROWS)}")
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - what the file says
@@ -123,8 +167,9 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - what the file says
         raise UsageError(f"--set cannot take {str(path)!r}: {error}") from error
 
 
-def _goal_order(options: RunOptions, config: Config) -> tuple[Order, Work]:
+def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, ...], _Job]:
     from perdure import operations
+    from perdure.agent import load_agent
 
     if options.values:
         raise UsageError("--set gives arguments to a program; a goal has none")
@@ -132,37 +177,49 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, Work]:
     operations.refuse_program(options.goal)
     goal = operations.place_goal(options.goal, model)
     folder = os.path.abspath(options.workspace) if options.workspace else ""
-    order = operations.Order(name=options.name, goal=goal, workspace=folder, new=options.new)
-    name = operations.name_of(order, options.goal, goal, folder)
-    workspace = folder or operations.default_workspace(place, name)
-    order = msgspec.structs.replace(order, name=name, workspace=workspace)
-    return order, lambda runtime: operations.start_goal(runtime, order, model)
+    order = operations.Order(name=options.name or "", goal=goal, workspace=folder, new=options.new)
+    names = operations.names_of(order, options.goal, goal, folder)
+
+    async def start(runtime: Runtime, found: Order) -> Any:  # noqa: ANN401 - the task's result
+        placed = found.workspace or operations.default_workspace(place, found.name)
+        return await operations.start_goal(runtime, msgspec.structs.replace(found, workspace=placed), model)
+
+    return order, names, _Job(start, lambda: load_agent(model).driver({}))
 
 
-def _program_order(options: RunOptions) -> tuple[Order, Work]:
+def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:
     from perdure import operations
+    from perdure.engine.programs import load_program
 
     if options.model:
         raise UsageError("--model is for goals; a program brings what it thinks with")
-    values: Mapping[str, Any] = dict(map(parse_argument, options.values or ()))
+    values = parse_arguments(options.values or ())
     folder = os.path.abspath(options.workspace) if options.workspace else ""
-    order = operations.Order(name=options.name, goal=options.goal, workspace=folder, new=options.new)
+    order = operations.Order(name=options.name or "", goal=options.goal, workspace=folder, new=options.new)
     subject = options.goal or options.program.rpartition(":")[2]
     arguments = msgspec.json.encode(values, order="deterministic").decode()
-    name = operations.name_of(order, subject, os.getcwd(), options.program, arguments)
-    order = msgspec.structs.replace(order, name=name)
-    return order, lambda runtime: operations.start_program(runtime, order, options.program, values)
+    names = operations.names_of(order, subject, os.getcwd(), options.program, arguments, folder)
+
+    async def start(runtime: Runtime, found: Order) -> Any:  # noqa: ANN401 - the task's result
+        return await operations.start_program(runtime, found, options.program, values)
+
+    return order, names, _Job(start, lambda: load_program(options.program, os.getcwd()).driver(values))
 
 
-async def _run(options: RunOptions, config: Config, order: Order, work: Work) -> None:
+async def _run(options: RunOptions, config: Config, ordered: tuple[Order, tuple[str, ...]], job: _Job) -> None:
     from perdure.cli.session import Session
     from perdure.operations import recall
 
+    order, names = ordered
     async with Session(config, options) as session:
-        known = await recall(session.runtime.store, order.name)
-        if known.summary is not None and not (options.new and known.summary.is_finished):
+        known = await recall(session.runtime.store, names, order, job.ask_driver)
+        if options.new:
+            known.refuse_new()
+        elif known.summary is not None:
             session.say_found(known.summary)
-        await session.work_on(order.name, work)
+            order = msgspec.structs.replace(order, workspace=order.workspace or known.summary.workspace)
+        order = msgspec.structs.replace(order, name=known.name)
+        await session.work_on(known.name, lambda runtime: job.start(runtime, order))
 
 
 async def _resume(options: ResumeOptions, config: Config, way: Way) -> None:
