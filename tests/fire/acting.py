@@ -46,6 +46,7 @@ async def _work(place: str) -> None:
             for _ in range(ORDER.get("rounds", 1)):
                 if await _run(runtime, program):
                     break
+                await asyncio.sleep(ORDER.get("between_s", 0.0))
     except (perdure.PerdureError, OSError) as error:
         _say("refused", type(error).__name__, error)
 
@@ -89,6 +90,12 @@ async def ring(number: int) -> int:
     """Ring a bell: nobody can tell afterwards whether it rang."""
     _note("rung", number)
     return number
+
+
+@perdure.tool(effect="pure")
+async def fetch(number: int) -> bytes:
+    """Get something large that cannot be compressed."""
+    return os.urandom(100_000)
 
 
 @perdure.tool(effect="pure")
@@ -150,6 +157,16 @@ async def everything(task: perdure.Task, count: int) -> int:
     return len(task.state["sent"])
 
 
+@perdure.program(state={"sent": []})
+async def fill(task: perdure.Task, count: int) -> int:
+    """Keep more and more."""
+    async for number in task.each("letters", range(count)):
+        await task.act(fetch, number)
+        await task.act(send, number, then=lambda state, sent: state["sent"].append(sent))
+        _say("ack", number)
+    return len(task.state["sent"])
+
+
 @perdure.program(state={"ticks": 0})
 async def tick_on(task: perdure.Task, count: int) -> int:
     """Tick until told otherwise; each tick leaves a mark in the state."""
@@ -177,7 +194,14 @@ async def ring_for_ever(task: perdure.Task, count: int) -> None:
     await task.using(key="bell").act(ring_slowly, count)
 
 
-PROGRAMS = {"send": send_all, "tick": tick_on, "hang": hang_once, "ring": ring_for_ever, "everything": everything}
+PROGRAMS = {
+    "send": send_all,
+    "tick": tick_on,
+    "hang": hang_once,
+    "ring": ring_for_ever,
+    "everything": everything,
+    "fill": fill,
+}
 
 
 # --- breaking it on purpose -------------------------------------------------------------------------------------------

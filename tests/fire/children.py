@@ -129,20 +129,29 @@ def go_on(place: Path, world: Path, **order: Any) -> Found:
             return look(place)
         if "NeedsHuman" not in child.refusals:
             raise AssertionError(f"it does not go on: {child.lines}")
-        asyncio.run(_settle(place, world))
+        settle_if_asked(place, world)
     raise AssertionError(f"it asks again and again: {child.lines}")
 
 
-async def _settle(place: Path, world: Path) -> None:
-    async with perdure.open(place, log_dir="") as runtime:
-        await settle_as_person(runtime, world)
+def settle_if_asked(place: Path, world: Path) -> None:
+    """Be the person, where there is a bell of which nobody knows whether it rang."""
+
+    async def settle() -> None:
+        async with perdure.open(place, log_dir="") as runtime:
+            await settle_as_person(runtime, world)
+
+    asyncio.run(settle())
 
 
 async def settle_as_person(runtime: perdure.Runtime, world: Path) -> None:
-    """Be the person: look whether the bell has rung, and say so."""
+    """Look whether the bell has rung, and say so; do nothing where no bell is in question."""
+    if not await runtime.store.tasks():
+        return
     task = (await runtime.store.find("job")).task
     fold = await load_fold(runtime.store, task)
-    (doubtful,) = [action for action in fold.ledger.open.values() if action.effect.retry == "never"]
+    doubtful = next((action for action in fold.ledger.open.values() if action.effect.retry == "never"), None)
+    if doubtful is None:
+        return
     rung = read_world(world, "rung")
     if rung:
         await runtime.settle(task, doubtful.action, perdure.Succeeded(int(rung[0][0])))

@@ -63,7 +63,8 @@ class Presence:
         self._file = folder / self.holder.token
         self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(self._descriptor, f"{self.holder.pid}\n".encode())
+        with contextlib.suppress(OSError):  # for people only; on a full device one must still be able to look
+            os.write(self._descriptor, f"{self.holder.pid}\n".encode())
 
     def _hide(self) -> None:
         if self._file is not None:

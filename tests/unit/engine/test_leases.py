@@ -33,11 +33,11 @@ class Folder:
 def test_no_room_for_the_sign_of_life_is_a_full_store_and_leaves_nothing(tmp_path, monkeypatch):
     """The file of the holder finds no room: StoreFull, and no file that would have to be told from a dead one."""
 
-    def refuse(descriptor, content):
+    def refuse(path, *how):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(leases.os, "write", refuse)
+        patched.setattr(leases.os, "open", refuse)
         with pytest.raises(StoreFull):
             Presence(Folder(tmp_path), SystemIds())
     assert [] == list((tmp_path / "holders").iterdir())

@@ -197,10 +197,18 @@ def _make(path: str) -> None:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             _set_durable(connection, path)
             _migrate(connection, 0)
+            _empty_log(connection, path)
         os.rename(draft, path)
         _sync_folder(os.path.dirname(path))
     except OSError as error:
         raise _not_usable(path, error) from error
+
+
+def _empty_log(connection: sqlite3.Connection, place: str) -> None:
+    """Carry all over into the database, which is to be renamed without its log. Closing would do it silently."""
+    is_busy, left, carried = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy or left != carried:
+        raise StoreBroken(place, f"only {carried} of {left} pages of its log could be carried over")
 
 
 def _migrate(connection: sqlite3.Connection, version: int) -> None:

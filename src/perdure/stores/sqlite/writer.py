@@ -42,6 +42,7 @@ _INLINE_BLOB_BYTES_MAX: Final = 64 * KIB  # compressing more would hold up the l
 _MEDIAN_STEP_S: Final = INLINE_COMMIT_MAX_S / 32
 _ROOM_POLL_S: Final = 0.05
 _BUSY_PAUSE_S: Final = 0.002
+_LAST_WAIT_S: Final = 0.5  # for the lock, at the end, when there is nothing left that must be written
 
 
 class Writer:
@@ -171,7 +172,7 @@ class Writer:
             self._wake.set()
             self._thread.join(2 * STORE_BUSY_S)
         # What cannot be carried over now stays in the log, which the next start reads.
-        with contextlib.suppress(sqlite3.Error, StoreBusy), self._gate, self._lock.held(STORE_BUSY_S):
+        with contextlib.suppress(sqlite3.Error, StoreBusy), self._gate, self._lock.held(_LAST_WAIT_S):
             self._commits.close()
         self._lock.close()
 
