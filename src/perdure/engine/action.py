@@ -10,90 +10,40 @@ in `engine/crashpoints.py`. Called by `engine/task.py` only.
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from types import NoneType
-from typing import Any, Final, Literal
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 import msgspec
 
-from perdure.codec import leaves
-from perdure.codec.leaves import LeafWriter
 from perdure.core import resume
 from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, LeftBehind, Twin, Unanchored
 from perdure.engine import arguments, crashpoints, dispatch
 from perdure.engine.boundary import Boundary
 from perdure.engine.loading import read_entry, result_of
-from perdure.engine.loops import Place
+from perdure.engine.outcomes import (
+    GUARDED,
+    UNCERTAIN,
+    Ending,
+    Options,
+    Reducer,
+    Work,
+    fail,
+    judge,
+    rebuilt,
+    reduce,
+    result_type_of,
+    succeed,
+    write,
+)
 from perdure.engine.session import Session
 from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused, ReducerFailed, UsageError
-from perdure.limits import EDIT_WAIT_S
 from perdure.model import entry as e
-from perdure.model.effect import Effect
 from perdure.model.failure import ErrorRecord
-from perdure.model.ids import plain_text
 from perdure.model.ledger import OpenAction
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.patch import Op
 from perdure.tools import Tool
 from perdure.tools.recording import record_error
-from perdure.tools.results import dump, rebuild
-
-Reducer = Callable[[Any, Any], object]
-_UNCHANGEABLE: Final = (str, bytes, int, float, NoneType)
-_GUARDED: Final = frozenset({"probe", "never"})  # may not go out while somebody else might hold the task
-_UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})  # an effect in flight is in doubt, not failed
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What `task.using(...)` sets for one call."""
-
-    key: str = ""
-    place: Place | None = None  # set by `each`: the body from which the call comes
-    timeout_s: float | None = None
-    fresh: bool = False
-    result_type: Any = None
-    effect: Effect | None = None
-    name: str = ""
-
-
-class Work(msgspec.Struct, kw_only=True):
-    """One call on its way."""
-
-    tool: Tool[..., Any]
-    call: Call
-    arguments: arguments.Recorded
-    options: Options
-    then: Reducer | None
-    action: str
-    effect_key: str = ""
-    attempt: int = 1
-    intent: int = 0
-    lap: int = 0  # of the session, when the call was made
-    started_at: int = 0
-    began: float = 0.0  # monotonic
-
-    @property
-    def given(self) -> Mapping[str, object]:
-        """What the tool gets, by parameter name."""
-        return self.arguments.plain
-
-    @property
-    def timeout_s(self) -> float:
-        """How long the tool may take."""
-        return self.tool.timeout_s if self.options.timeout_s is None else self.options.timeout_s
-
-
-class Ending(msgspec.Struct, kw_only=True):
-    """How one call ended, before it is written."""
-
-    outcome: Literal["succeeded", "failed", "in_doubt"]
-    raw: bytes = b""  # the encoded result
-    writer: LeafWriter = msgspec.field(default_factory=LeafWriter)
-    typed: object = None  # the result as the caller and the reducer see it
-    error: ErrorRecord | None = None
-    invalid: bool = False
-    by: str = ""
 
 
 def perform(
@@ -125,11 +75,11 @@ async def settle_late(session: Session, work: Work, error: BaseException | None,
     if work.action not in session.fold.ledger.open or session.sequencer.dead is not None or session.is_closed:
         return None
     if error is None:
-        return await _succeed(session, work, value, by="late")
+        return await succeed(session, work, value, by="late")
     record = record_error(error)
-    if record.failure_class in _UNCERTAIN and not work.call.effect.is_free:
+    if record.failure_class in UNCERTAIN and not work.call.effect.is_free:
         return None
-    await _write(session, work, Ending(outcome="failed", error=record, by="late"))
+    await write(session, work, Ending(outcome="failed", error=record, by="late"))
     return Failed(record)
 
 
@@ -140,7 +90,7 @@ def prepare(
     name = options.name or tool.name
     effect = options.effect or tool.effect
     fold = session.fold
-    _result_type_of(tool, options)  # refuse a result that could not be rebuilt before anything is done
+    result_type_of(tool, options)  # refuse a result that could not be rebuilt before anything is done
     place = None if options.key else options.place
     recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=bool(options.key or place))
     call = Call(
@@ -215,9 +165,9 @@ async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) 
     if unapplied and work.then is not None:
         while not session.edit_closed.is_set():
             await session.edit_closed.wait()
-        await _apply_late(session, work, settled.action, _rebuilt(work, result, settled.by))
+        await _apply_late(session, work, settled.action, rebuilt(work, result, settled.by))
         result = await result_of(store, session.task, seq, settled)  # the reducer may have changed what it was given
-    return Succeeded(_rebuilt(work, result, settled.by), valid=not settled.invalid)
+    return Succeeded(rebuilt(work, result, settled.by), valid=not settled.invalid)
 
 
 async def _apply_late(session: Session, work: Work, action: str, value: object) -> None:
@@ -226,7 +176,7 @@ async def _apply_late(session: Session, work: Work, action: str, value: object) 
     operations: tuple[Op, ...] = ()
     patch = e.NOTHING
     with Boundary() as caught:
-        operations, patch = _reduce(session, work, ending)
+        operations, patch = reduce(session, work, ending)
     if caught.error is not None:
         raise ReducerFailed(action, work.call.tool, caught.error) from caught.error
     session.put(e.StateEdited(patch=patch, action=action), operations=operations, blobs=ending.writer.blobs)
@@ -268,14 +218,14 @@ async def _ask_the_world(session: Session, work: Work, earlier: OpenAction) -> O
         return await _leave_in_doubt(session, work, "the probe could not tell whether it happened")
     if found is False:
         return await _run(session, work)
-    return await _succeed(session, work, None if found is True else found, by="probe")
+    return await succeed(session, work, None if found is True else found, by="probe")
 
 
 async def _leave_in_doubt(session: Session, work: Work, reason: str) -> Outcome:
     open_ = session.fold.ledger.open.get(work.action)
     if open_ is None or not open_.in_doubt:
         record = ErrorRecord(type="InDoubt", message=reason)
-        await _write(session, work, Ending(outcome="in_doubt", error=record, by="resume"))
+        await write(session, work, Ending(outcome="in_doubt", error=record, by="resume"))
     return InDoubt(reason)
 
 
@@ -328,7 +278,7 @@ async def _intend(session: Session, work: Work) -> None:
         ),
         blobs=work.arguments.blobs,
     )
-    is_guarded = call.effect.retry in _GUARDED
+    is_guarded = call.effect.retry in GUARDED
     if is_guarded:
         session.sequencer.lease_s = session.tenure.extend(work.action, work.timeout_s)
     if not call.effect.is_free or work.tool.paid:
@@ -336,7 +286,7 @@ async def _intend(session: Session, work: Work) -> None:
             await session.commit()  # the intent is durable before the effect
         except asyncio.CancelledError as error:
             record = msgspec.structs.replace(record_error(error), message="cancelled before the tool was called")
-            await _write(session, work, Ending(outcome="failed", error=record))
+            await write(session, work, Ending(outcome="failed", error=record))
             raise
     crashpoints.reach("after_intent")
     if is_guarded:
@@ -354,14 +304,14 @@ async def _dispatch(session: Session, work: Work) -> Outcome:
         try:
             value = await dispatch.call(session, work, lambda thread: _outlived(session, work, thread))
         except asyncio.CancelledError as error:
-            outcome = await _fail(session, work, error)
+            outcome = await fail(session, work, error)
             if runner and runner.cancelling() == cancellations:
                 return outcome  # nobody has cancelled us: something inside the tool was, and it let that out
             raise
     if caught.error is None:
         crashpoints.reach("after_effect")
-        return await (_succeed(session, work, value) if work.tool.valid is None else _judge(session, work, value))
-    return await _fail(session, work, caught.error)
+        return await (succeed(session, work, value) if work.tool.valid is None else judge(session, work, value))
+    return await fail(session, work, caught.error)
 
 
 def _outlived(session: Session, work: Work, thread: asyncio.Future[Any]) -> None:
@@ -369,170 +319,6 @@ def _outlived(session: Session, work: Work, thread: asyncio.Future[Any]) -> None
     late = dispatch.when_done(thread, lambda error, value: settle_late(session, work, error, value))
     session.late[work.action] = late
     late.add_done_callback(lambda _: session.late.pop(work.action, None))
-
-
-async def _judge(session: Session, work: Work, value: object) -> Outcome:
-    """Apply `valid=`: a free result that fails it is a failed call; an effect's stays, marked."""
-    valid = work.tool.valid
-    if valid is None:
-        return await _succeed(session, work, value)
-    holds = False
-    with Boundary():  # a result that its own check cannot read is not valid
-        holds = bool(valid(value))
-    if holds or not work.call.effect.is_free:
-        return await _succeed(session, work, value, invalid=not holds)
-    error = ErrorRecord(type="InvalidResult", message="the result does not pass valid=", failure_class="output")
-    await _write(session, work, Ending(outcome="failed", error=error))
-    return Failed(error)
-
-
-async def _fail(session: Session, work: Work, error: BaseException) -> Outcome:
-    record = record_error(error)
-    if work.call.effect.is_free or record.failure_class not in _UNCERTAIN:
-        await _write(session, work, Ending(outcome="failed", error=record))
-        return Failed(record)
-    await _write(session, work, Ending(outcome="in_doubt", error=record))
-    if work.call.effect.retry == "keyed":
-        return Failed(record)  # it may be sent again under the same key: for the caller this is a passing failure
-    return InDoubt(f"{record.type}: {record.message}")
-
-
-async def _succeed(session: Session, work: Work, value: object, *, invalid: bool = False, by: str = "") -> Outcome:
-    writer, raw = LeafWriter(), b""
-    recorded: object = None
-    typed: object = None
-    with Boundary() as caught:
-        raw, recorded = leaves.record(dump(value), writer)
-        typed = _rebuilt(work, recorded, by)
-    if caught.error is not None:
-        return await _unstorable(session, work, caught.error)
-    if work.then is not None:
-        writer.refer_to(recorded)  # now: the reducer may change what it is given
-    ending = Ending(outcome="succeeded", raw=raw, writer=writer, typed=typed, invalid=invalid, by=by)
-    failure = await _write(session, work, ending)
-    if failure is not None:
-        raise failure
-    if work.then is not None and not isinstance(typed, _UNCHANGEABLE):
-        typed = _rebuilt(work, leaves.decode(raw, writer.blobs), by)
-    return Succeeded(typed, valid=not invalid)
-
-
-def _rebuilt(work: Work, recorded: object, by: str) -> object:
-    """Return a recorded result as its type. A probe or a person may only have said that it happened: that is None."""
-    if recorded is None and by not in {"", "late"}:
-        return None
-    return rebuild(recorded, _result_type_of(work.tool, work.options))
-
-
-async def _unstorable(session: Session, work: Work, refused: Exception) -> Outcome:
-    """A result that cannot be stored, or is not what the tool promises: never a reason to run an effect again."""
-    record = msgspec.structs.replace(record_error(refused), failure_class="output")
-    outcome: Literal["failed", "succeeded"] = "failed" if work.call.effect.is_free else "succeeded"
-    await _write(session, work, Ending(outcome=outcome, error=record, invalid=True))
-    return Failed(record)
-
-
-async def _write(session: Session, work: Work, ending: Ending) -> ReducerFailed | None:
-    """Write the outcome, and with it the patch of `then=`; return what the reducer raised, if it did.
-
-    The outcome is always written. Where its patch cannot be made (the reducer raised, an edit stays open for over a
-    second) it is unapplied: the next matching act runs only the reducer.
-    """
-    reduces = work.then is not None and ending.outcome == "succeeded" and ending.error is None
-    cancelled = await _wait_for_edit(session) if reduces and not session.edit_closed.is_set() else None
-    operations: tuple[Op, ...] = ()
-    patch, unapplied, failure = e.NOTHING, "", None
-    if work.then is not None and ending.outcome == "succeeded" and ending.error is not None:
-        unapplied = "its result could not be stored"
-    elif reduces and not session.edit_closed.is_set():
-        unapplied = "an edit was open for too long"
-    elif reduces:
-        with Boundary() as caught:
-            operations, patch = _reduce(session, work, ending)
-        if caught.error is not None:
-            unapplied = f"{type(caught.error).__name__}: {caught.error}"
-            failure = ReducerFailed(work.action, work.call.tool, caught.error)
-            failure.__cause__ = caught.error
-    seq = session.put(
-        _settled(session, work, ending, patch, unapplied), operations=operations, blobs=ending.writer.blobs
-    )
-    if work.call.effect.retry in _GUARDED:
-        session.sequencer.lease_s = session.tenure.shorten(work.action)
-    await session.commit()
-    crashpoints.reach("after_outcome")
-    if session.world.hooks:
-        _tell_settled(session, work, ending, seq)
-    if cancelled is not None:
-        raise cancelled
-    return failure
-
-
-async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
-    """Wait until no edit is open, not for ever; return a cancellation, since the outcome is written all the same."""
-    try:
-        async with asyncio.timeout(EDIT_WAIT_S):
-            while not session.edit_closed.is_set():
-                await session.edit_closed.wait()
-    except TimeoutError:
-        return None
-    except asyncio.CancelledError as cancelled:
-        return cancelled
-    return None
-
-
-def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> None:
-    told = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
-    if work.began:
-        told["duration_us"] = int((session.world.clock.monotonic() - work.began) * 1_000_000)
-    if ending.error is not None:
-        told["error"] = f"{ending.error.type}: {ending.error.message}"
-    session.tell("action_settled", **told)
-
-
-def _reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...], e.Raw]:
-    """Run `then=` on the state; return its operations and their encoded patch. What it raises leaves nothing behind."""
-    if work.then is None:
-        return (), e.NOTHING
-    edit = session.begin_edit()
-    try:
-        returned: object = work.then(edit.view, ending.typed)
-        _refuse_awaitable(returned)
-        operations = edit.finish()
-        if not operations:
-            return (), e.NOTHING
-        return operations, msgspec.Raw(leaves.encode_patch(operations, ending.writer))
-    except BaseException:
-        edit.undo()
-        raise
-
-
-def _refuse_awaitable(returned: object) -> None:
-    """Raise where `then=` turns out to be a coroutine function: its changes would come when nobody listens."""
-    if returned is not None and inspect.isawaitable(returned):
-        if inspect.iscoroutine(returned):
-            returned.close()
-        raise UsageError("then= must be a plain function, not a coroutine function")
-
-
-def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unapplied: str) -> e.ActionSettled:
-    clock = session.world.clock
-    return e.ActionSettled(
-        action=work.action,
-        intent=work.intent,
-        outcome=ending.outcome,
-        result=msgspec.Raw(ending.raw) if ending.raw else e.NOTHING,
-        error=ending.error,
-        patch=patch,
-        unapplied=plain_text(unapplied),
-        invalid=ending.invalid,
-        started_at=work.started_at,
-        duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began else 0,
-        by=ending.by,
-    )
-
-
-def _result_type_of(tool: Tool[..., Any], options: Options) -> object:
-    return tool.result_type if options.result_type is None else options.result_type
 
 
 def _strategy_name(session: Session) -> str:

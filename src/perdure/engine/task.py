@@ -16,10 +16,10 @@ import msgspec
 
 from perdure.core.resume import find_unanchored
 from perdure.engine import action, crashpoints
-from perdure.engine.action import Options
 from perdure.engine.boundary import Boundary
 from perdure.engine.handle import Handle
 from perdure.engine.loops import Each, current_place
+from perdure.engine.outcomes import Options
 from perdure.engine.rollback import roll_back
 from perdure.engine.session import Session, editing
 from perdure.engine.settling import settle

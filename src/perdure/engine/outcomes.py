@@ -1,0 +1,257 @@
+"""How one call ended: judged, rebuilt, and written together with the patch of its `then=`.
+
+The second half of the critical section (`engine/action.py` is the first): from what the tool returned or raised to the
+durable outcome. The outcome is always written, also where its patch cannot be made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from types import NoneType
+from typing import Any, Final, Literal
+
+import msgspec
+
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
+from perdure.core.resume import Call
+from perdure.engine import arguments, crashpoints
+from perdure.engine.boundary import Boundary
+from perdure.engine.loops import Place
+from perdure.engine.session import Session
+from perdure.errors import ReducerFailed, UsageError
+from perdure.limits import EDIT_WAIT_S
+from perdure.model import entry as e
+from perdure.model.effect import Effect
+from perdure.model.failure import ErrorRecord
+from perdure.model.ids import plain_text
+from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
+from perdure.model.patch import Op
+from perdure.tools import Tool
+from perdure.tools.recording import record_error
+from perdure.tools.results import dump, rebuild
+
+Reducer = Callable[[Any, Any], object]
+GUARDED: Final = frozenset({"probe", "never"})  # may not go out while somebody else might hold the task
+UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})  # an effect in flight is in doubt, not failed
+_UNCHANGEABLE: Final = (str, bytes, int, float, NoneType)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What `task.using(...)` sets for one call."""
+
+    key: str = ""
+    place: Place | None = None  # set by `each`: the body from which the call comes
+    timeout_s: float | None = None
+    fresh: bool = False
+    result_type: Any = None
+    effect: Effect | None = None
+    name: str = ""
+
+
+class Work(msgspec.Struct, kw_only=True):
+    """One call on its way."""
+
+    tool: Tool[..., Any]
+    call: Call
+    arguments: arguments.Recorded
+    options: Options
+    then: Reducer | None
+    action: str
+    effect_key: str = ""
+    attempt: int = 1
+    intent: int = 0
+    lap: int = 0  # of the session, when the call was made
+    started_at: int = 0
+    began: float = 0.0  # monotonic
+
+    @property
+    def given(self) -> Mapping[str, object]:
+        """What the tool gets, by parameter name."""
+        return self.arguments.plain
+
+    @property
+    def timeout_s(self) -> float:
+        """How long the tool may take."""
+        return self.tool.timeout_s if self.options.timeout_s is None else self.options.timeout_s
+
+
+class Ending(msgspec.Struct, kw_only=True):
+    """How one call ended, before it is written."""
+
+    outcome: Literal["succeeded", "failed", "in_doubt"]
+    raw: bytes = b""  # the encoded result
+    writer: LeafWriter = msgspec.field(default_factory=LeafWriter)
+    typed: object = None  # the result as the caller and the reducer see it
+    error: ErrorRecord | None = None
+    invalid: bool = False
+    by: str = ""
+
+
+async def judge(session: Session, work: Work, value: object) -> Outcome:
+    """Apply `valid=`: a free result that fails it is a failed call; an effect's stays, marked."""
+    valid = work.tool.valid
+    if valid is None:
+        return await succeed(session, work, value)
+    holds = False
+    with Boundary():  # a result that its own check cannot read is not valid
+        holds = bool(valid(value))
+    if holds or not work.call.effect.is_free:
+        return await succeed(session, work, value, invalid=not holds)
+    error = ErrorRecord(type="InvalidResult", message="the result does not pass valid=", failure_class="output")
+    await write(session, work, Ending(outcome="failed", error=error))
+    return Failed(error)
+
+
+async def fail(session: Session, work: Work, error: BaseException) -> Outcome:
+    """Write that the tool raised: a failure, or doubt where the effect may be in the world all the same."""
+    record = record_error(error)
+    if work.call.effect.is_free or record.failure_class not in UNCERTAIN:
+        await write(session, work, Ending(outcome="failed", error=record))
+        return Failed(record)
+    await write(session, work, Ending(outcome="in_doubt", error=record))
+    if work.call.effect.retry == "keyed":
+        return Failed(record)  # it may be sent again under the same key: for the caller this is a passing failure
+    return InDoubt(f"{record.type}: {record.message}")
+
+
+async def succeed(session: Session, work: Work, value: object, *, invalid: bool = False, by: str = "") -> Outcome:
+    """Write what the tool returned; return it as it reads back."""
+    writer, raw = LeafWriter(), b""
+    recorded: object = None
+    typed: object = None
+    with Boundary() as caught:
+        raw, recorded = leaves.record(dump(value), writer)
+        typed = rebuilt(work, recorded, by)
+    if caught.error is not None:
+        return await _unstorable(session, work, caught.error)
+    if work.then is not None:
+        writer.refer_to(recorded)  # now: the reducer may change what it is given
+    ending = Ending(outcome="succeeded", raw=raw, writer=writer, typed=typed, invalid=invalid, by=by)
+    failure = await write(session, work, ending)
+    if failure is not None:
+        raise failure
+    if work.then is not None and not isinstance(typed, _UNCHANGEABLE):
+        typed = rebuilt(work, leaves.decode(raw, writer.blobs), by)
+    return Succeeded(typed, valid=not invalid)
+
+
+def rebuilt(work: Work, recorded: object, by: str) -> object:
+    """Return a recorded result as its type. A probe or a person may only have said that it happened: that is None."""
+    if recorded is None and by not in {"", "late"}:
+        return None
+    return rebuild(recorded, result_type_of(work.tool, work.options))
+
+
+async def _unstorable(session: Session, work: Work, refused: Exception) -> Outcome:
+    """A result that cannot be stored, or is not what the tool promises: never a reason to run an effect again."""
+    record = msgspec.structs.replace(record_error(refused), failure_class="output")
+    outcome: Literal["failed", "succeeded"] = "failed" if work.call.effect.is_free else "succeeded"
+    await write(session, work, Ending(outcome=outcome, error=record, invalid=True))
+    return Failed(record)
+
+
+async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed | None:
+    """Write the outcome, and with it the patch of `then=`; return what the reducer raised, if it did.
+
+    The outcome is always written. Where its patch cannot be made (the reducer raised, an edit stays open for over a
+    second) it is unapplied: the next matching act runs only the reducer.
+    """
+    reduces = work.then is not None and ending.outcome == "succeeded" and ending.error is None
+    cancelled = await _wait_for_edit(session) if reduces and not session.edit_closed.is_set() else None
+    operations: tuple[Op, ...] = ()
+    patch, unapplied, failure = e.NOTHING, "", None
+    if work.then is not None and ending.outcome == "succeeded" and ending.error is not None:
+        unapplied = "its result could not be stored"
+    elif reduces and not session.edit_closed.is_set():
+        unapplied = "an edit was open for too long"
+    elif reduces:
+        with Boundary() as caught:
+            operations, patch = reduce(session, work, ending)
+        if caught.error is not None:
+            unapplied = f"{type(caught.error).__name__}: {caught.error}"
+            failure = ReducerFailed(work.action, work.call.tool, caught.error)
+            failure.__cause__ = caught.error
+    seq = session.put(
+        _settled(session, work, ending, patch, unapplied), operations=operations, blobs=ending.writer.blobs
+    )
+    if work.call.effect.retry in GUARDED:
+        session.sequencer.lease_s = session.tenure.shorten(work.action)
+    await session.commit()
+    crashpoints.reach("after_outcome")
+    if session.world.hooks:
+        _tell_settled(session, work, ending, seq)
+    if cancelled is not None:
+        raise cancelled
+    return failure
+
+
+async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
+    """Wait until no edit is open, not for ever; return a cancellation, since the outcome is written all the same."""
+    try:
+        async with asyncio.timeout(EDIT_WAIT_S):
+            while not session.edit_closed.is_set():
+                await session.edit_closed.wait()
+    except TimeoutError:
+        return None
+    except asyncio.CancelledError as cancelled:
+        return cancelled
+    return None
+
+
+def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> None:
+    told = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
+    if work.began:
+        told["duration_us"] = int((session.world.clock.monotonic() - work.began) * 1_000_000)
+    if ending.error is not None:
+        told["error"] = f"{ending.error.type}: {ending.error.message}"
+    session.tell("action_settled", **told)
+
+
+def reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...], e.Raw]:
+    """Run `then=` on the state; return its operations and their encoded patch. What it raises leaves nothing behind."""
+    if work.then is None:
+        return (), e.NOTHING
+    edit = session.begin_edit()
+    try:
+        returned: object = work.then(edit.view, ending.typed)
+        _refuse_awaitable(returned)
+        operations = edit.finish()
+        if not operations:
+            return (), e.NOTHING
+        return operations, msgspec.Raw(leaves.encode_patch(operations, ending.writer))
+    except BaseException:
+        edit.undo()
+        raise
+
+
+def _refuse_awaitable(returned: object) -> None:
+    """Raise where `then=` turns out to be a coroutine function: its changes would come when nobody listens."""
+    if returned is not None and inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise UsageError("then= must be a plain function, not a coroutine function")
+
+
+def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unapplied: str) -> e.ActionSettled:
+    clock = session.world.clock
+    return e.ActionSettled(
+        action=work.action,
+        intent=work.intent,
+        outcome=ending.outcome,
+        result=msgspec.Raw(ending.raw) if ending.raw else e.NOTHING,
+        error=ending.error,
+        patch=patch,
+        unapplied=plain_text(unapplied),
+        invalid=ending.invalid,
+        started_at=work.started_at,
+        duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began else 0,
+        by=ending.by,
+    )
+
+
+def result_type_of(tool: Tool[..., Any], options: Options) -> object:
+    """Return to what the result of a call is rebuilt."""
+    return tool.result_type if options.result_type is None else options.result_type
