@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 import perdure
-from perdure.engine import action as critical_section
+from perdure.engine import outcomes
 from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused
 from perdure.model.entry import ActionSettled
 from perdure.model.outcome import Failed
@@ -187,7 +187,7 @@ def test_a_reducer_that_changes_its_result_changes_nobody_elses():
 
 def test_an_outcome_whose_reducer_meets_a_long_edit_is_written_unapplied(monkeypatch):
     """An edit that stays open past the wait leaves the outcome without its patch; the next equal act applies it."""
-    monkeypatch.setattr(critical_section, "EDIT_WAIT_S", 0.001)
+    monkeypatch.setattr(outcomes, "EDIT_WAIT_S", 0.001)
     calls = []
     read = counted(calls)
 
