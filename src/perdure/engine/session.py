@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -120,8 +121,8 @@ class Session:
         self.runner: asyncio.Task[Any] | None = None  # of the program, to be cancelled when it must stop now
         self.drawn: list[object] = []
         self.is_closed = False
-        self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
         self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
+        self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
 
     # --- calls of the program ---------------------------------------------------------------------------------------
@@ -186,7 +187,8 @@ class Session:
                 f"{', '.join(left[:3])}; restore the code, or keep them as facts"
             )
             action = left[0].rpartition("(")[2].rstrip(")")
-            raise ResumeDiverged(self.task, question, f"perdure settle {self.task} {action} --keep")
+            name = self.fold.ledger.name
+            raise ResumeDiverged(self.task, question, f"perdure settle {shlex.quote(name)} {action} --keep", name)
 
     def claim(self, action: str) -> None:
         """Note that this call of the program has made `action`, or been handed it.
@@ -216,8 +218,6 @@ class Session:
         patch = msgspec.Raw(leaves.encode(ops_to_value(operations), writer))
         return self.put(e.StateEdited(patch=patch, action=action), operations=operations, blobs=writer.blobs)
 
-    async def commit(self, consumed: tuple[str, ...] = ()) -> None:
-        """Wait until all that was put is durable. A cancellation of the caller does not take it back."""
     def put_state(self, state: dict[Any, Any], from_version: int, to_version: int) -> int:
         """Sequence a StateMigrated: `state`, which from now on belongs to the tree, is all of the state."""
         writer = LeafWriter()
@@ -226,6 +226,8 @@ class Session:
         migrated = e.StateMigrated(from_version=from_version, to_version=to_version, state=raw)
         return self.put(migrated, blobs=writer.blobs)
 
+    async def commit(self, consumed: tuple[str, ...] = ()) -> None:
+        """Wait until all that was put is durable. A cancellation of the caller does not take it back."""
         try:
             await self.sequencer.flush(consumed)
         except (StoreError, ForkedRuntime) as error:
