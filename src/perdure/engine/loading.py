@@ -97,19 +97,8 @@ async def operations_of(store: Store, task: str, entry: Entry) -> tuple[Op, ...]
     return ops_from_value(leaves.decode(patch, blobs, root))
 
 
-async def _fold_on(store: Store, fold: Fold, at: int | None, earlier: dict[int, bytes]) -> None:
-    """Feed `fold` the entries behind it, up to `at`."""
-    async for entry in entries(store, fold.task, fold.seq):
-        if at is not None and entry.header.seq > at:
-            return
-        if entry.header.prev != fold.digest:
-            raise Damaged(fold.task, entry.header.seq, "it is not linked to what was read before it")
-        await _take_in(store, fold, entry, earlier)
-        if entry.header.seq % _BREATHE_EVERY == 0:
-            await asyncio.sleep(0)
-
-
-async def _take_in(store: Store, fold: Fold, entry: Entry, earlier: dict[int, bytes]) -> None:
+async def take_in(store: Store, fold: Fold, entry: Entry, earlier: dict[int, bytes]) -> None:
+    """Feed `fold` the entry behind it. `earlier` keeps the folds that rollbacks went back to."""
     payload = entry.payload
     if isinstance(payload, e.TaskStarted | e.StateMigrated):
         fold.tree = StateTree(await _state_in(store, fold, entry, payload.state))
@@ -118,6 +107,18 @@ async def _take_in(store: Store, fold: Fold, entry: Entry, earlier: dict[int, by
         fold.jump(entry, await _load_earlier(store, fold.task, payload.to_seq, earlier))
     else:
         fold.advance(entry, await operations_of(store, fold.task, entry))
+
+
+async def _fold_on(store: Store, fold: Fold, at: int | None, earlier: dict[int, bytes]) -> None:
+    """Feed `fold` the entries behind it, up to `at`."""
+    async for entry in entries(store, fold.task, fold.seq):
+        if at is not None and entry.header.seq > at:
+            return
+        if entry.header.prev != fold.digest:
+            raise Damaged(fold.task, entry.header.seq, "it is not linked to what was read before it")
+        await take_in(store, fold, entry, earlier)
+        if entry.header.seq % _BREATHE_EVERY == 0:
+            await asyncio.sleep(0)
 
 
 async def _state_in(store: Store, fold: Fold, entry: Entry, raw: e.Raw) -> dict[Any, Any]:

@@ -17,8 +17,8 @@ from perdure.core import resume
 from perdure.core.resume import Answered, Fresh, Interrupted
 from perdure.core.tracking import MapView
 from perdure.engine import action
-from perdure.engine.action import Options, Reducer, Work
 from perdure.engine.loops import Each, Place, current_place
+from perdure.engine.outcomes import Options, Reducer, Work
 from perdure.engine.replay.following import Follower
 from perdure.engine.session import Session
 from perdure.engine.task import Task, Using
@@ -27,8 +27,9 @@ from perdure.model import entry as e
 from perdure.model.effect import Effect
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import check_name
-from perdure.model.outcome import Failed, InDoubt, Outcome
+from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.tools import Tool
+from perdure.tools.results import rebuild
 
 T = TypeVar("T")
 
@@ -121,7 +122,7 @@ class ReplayUsing(Using):
         self, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
     ) -> tuple[str, Outcome]:
         session, follower, ticket = self._session, self._follower, _Ticket()
-        stand_in = _stand_in(tool, follower, ticket)
+        stand_in = _stand_in(tool, follower, ticket, options)
         call = _Call(session, self._lap, follower, lambda: action.prepare(session, stand_in, given, options, then))
         await follower.turn(call.may_go, is_act=True)
         session.gate(f"act {tool.name!r}", self._lap)
@@ -320,9 +321,8 @@ class _Call:
 
     def _goes_on(self, work: Work, name: str) -> bool:
         """Whether it is the turn of a call that an earlier run has begun."""
-        settled = self._follower.settled(name)
-        if settled is not None and settled.by == "late":
-            return False
+        if name in self._session.late:
+            return True
         open_ = self._session.fold.ledger.open[name]
         match resume.rule_for(open_):
             case "run":
@@ -373,10 +373,17 @@ def _intended(work: Work) -> e.ActionIntended:
     )
 
 
-def _stand_in(tool: Tool[..., Any], follower: Follower, ticket: _Ticket) -> Tool[..., Any]:
+def _stand_in(tool: Tool[..., Any], follower: Follower, ticket: _Ticket, options: Options) -> Tool[..., Any]:
     """Return a tool like `tool` that hands out the recorded outcome and does nothing."""
 
+    def late_outcome(settled: e.ActionSettled) -> Outcome:
+        if settled.error is not None:
+            return Failed(settled.error)
+        result = rebuild(_given_by(settled, follower), options.result_type or tool.result_type)
+        return Succeeded(result, valid=not settled.invalid)
+
     async def hand_out(*_args: object, **_given: object) -> object:
+        follower.expect_late(ticket.action, late_outcome)
         settled = ticket.settled = ticket.settled or await follower.answer(ticket.action)
         return _given_by(settled, follower)
 

@@ -23,10 +23,12 @@ from perdure.engine.session import Session
 from perdure.errors import StopRequested, StoreBroken
 from perdure.model import entry as e
 from perdure.model.entry import Entry
+from perdure.model.outcome import Outcome
 from perdure.model.patch import Op
 from perdure.ports import Clock, Ids, Store
 
 Mode = Literal["strict", "tolerant"]
+JUMPS_MAX: Final = 200_000  # of time without an entry: a program that polls for something which will not come
 _CANCELS_MAX: Final = 100  # a program that swallows so many cancellations is left alone
 
 
@@ -53,7 +55,10 @@ class Follower(Sequencer):
         self.in_flight: set[str] = set()  # actions that wait for their answer
         self._waiting: list[_Waiting] = []
         self._provoked: set[int] = set()  # seqs of entries whose cause from outside was played
+        self._outcome_of: dict[str, Callable[[e.ActionSettled], Outcome]] = {}  # of calls whose threads outlived them
         self._cancels = 0
+        self._jumps = 0  # of time, in which the program has made no entry
+        self._stood = 0
 
     # --- the sequencer's part ---------------------------------------------------------------------------------------
     def put(
@@ -83,14 +88,13 @@ class Follower(Sequencer):
         del consumed
         if self.dead is not None:
             raise self.dead
-        return self.turn(lambda: False, is_act=False)
+        return self._commit()
 
     # --- turns ------------------------------------------------------------------------------------------------------
     def head(self) -> Entry | None:
         """Return the entry that comes next, None where the record of this lease ends.
 
-        What nobody makes again (messages from outside, snapshots, late outcomes, draws that were made) is taken in on
-        the way.
+        What nobody makes again (messages from outside, snapshots, draws that were made) is taken in on the way.
         """
         while (entry := self.walk.next) is not None and self._is_taken_in(entry.payload):
             self.walk.take_in(entry)
@@ -134,6 +138,13 @@ class Follower(Sequencer):
             runner.cancel()  # it comes with the next await
         return settled
 
+    def expect_late(self, action: str, outcome_of: Callable[[e.ActionSettled], Outcome]) -> None:
+        """Where the thread of `action` outlived its call, let another call wait for what it comes to, as it did."""
+        settled = (entry.payload for entry in self.walk.ahead() if isinstance(entry.payload, e.ActionSettled))
+        if any(one.action == action and one.by == "late" for one in settled):
+            self.session.late[action] = asyncio.get_running_loop().create_future()
+            self._outcome_of[action] = outcome_of
+
     def settled(self, action: str) -> e.ActionSettled | None:
         """Return the next recorded outcome of `action` in this lease."""
         for entry in self.walk.ahead():
@@ -176,12 +187,7 @@ class Follower(Sequencer):
         if head is None:
             self._end()
             return True
-        if self._provoke(head):
-            return True
-        if not self.is_strict and not isinstance(head.payload, HARD):
-            self.walk.leave_out(head)
-            return True
-        return False
+        return self._come_late(head) or self._provoke(head)
 
     def stuck(self, *, has_timers: bool) -> bool:
         """Nobody can go on; return whether that was changed, False to let the next timer come.
@@ -193,8 +199,14 @@ class Follower(Sequencer):
             return self._cancel_all()
         is_beside_others = bool(self.in_flight) or not self.is_strict
         if has_timers and (is_beside_others or not any(waiting.is_act for waiting in self._waiting)):
-            return False
-        if not self._let_go(lambda _: True):
+            self._jumps = self._jumps + 1 if self._stood == self.walk.entries else 0
+            self._stood = self.walk.entries
+            if self._jumps < JUMPS_MAX:
+                return False
+        head = None if self.is_strict else self.head()
+        if head is not None and not isinstance(head.payload, HARD):
+            self.walk.leave_out(head)
+        elif not self._let_go(lambda _: True):
             self._stray("nothing: the program waits for something that is not on record")
         return True
 
@@ -229,6 +241,8 @@ class Follower(Sequencer):
         if self.dead is not None:
             raise self.dead
         head = self.head()
+        while head is not None and self._come_late(head):
+            head = self.head()
         blobs = self.walk.record.blobs | blobs if blobs else self.walk.record.blobs
         if self.is_strict:
             if head is None:
@@ -276,8 +290,6 @@ class Follower(Sequencer):
         match payload:
             case e.MessageReceived() | e.SnapshotTaken() | e.TaskResumed():
                 return True
-            case e.ActionSettled(by=by):
-                return by == "late"
             case e.ValuesDrawn():
                 return self.draws.is_done(self.walk)
             case _:
@@ -292,6 +304,39 @@ class Follower(Sequencer):
             if isinstance(entry.payload, e.ActionSettled) and entry.payload.action in self.in_flight:
                 return entry.payload.action == action
         return False
+
+    async def until_late(self) -> None:
+        """The program is over: wait for what its threads came to before that, if it is next on record."""
+
+        def fits() -> bool:
+            head = self.head()
+            return head is None or not (isinstance(head.payload, e.ActionSettled) and head.payload.by == "late")
+
+        await self.turn(fits, is_act=True)
+
+    async def _commit(self) -> None:
+        """Wait; a call that went out all the same, on record, is cancelled a moment later, as it was."""
+        try:
+            await self.turn(lambda: False, is_act=False)
+        except asyncio.CancelledError:
+            runner = asyncio.current_task()
+            mine = next((action for action, task in self.session.running.items() if task is runner), "")
+            settled = self.settled(mine) if mine else None
+            if self.dead is not None or runner is None or settled is None or not settled.started_at:
+                raise
+            runner.uncancel()
+            runner.cancel()
+
+    def _come_late(self, head: Entry) -> bool:
+        """Take in what a thread came to that had outlived its call; return whether that is next on record."""
+        settled = head.payload
+        if not isinstance(settled, e.ActionSettled) or settled.by != "late":
+            return False
+        self.walk.take_in(head)
+        promised = self.session.late.get(settled.action)
+        if promised is not None and not promised.done():
+            promised.set_result(self._outcome_of[settled.action](settled))
+        return True
 
     async def _wait_for_outcome(self, action: str) -> bool:
         """Wait until `action` is to be answered; return whether it was cancelled meanwhile."""

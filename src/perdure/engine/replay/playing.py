@@ -16,8 +16,10 @@ import msgspec
 
 from perdure.codec import values
 from perdure.core.recovery import Rules
+from perdure.engine.boundary import Boundary
 from perdure.engine.driving import Drivable, drive
 from perdure.engine.loading import load_fold
+from perdure.engine.migrations import prepare
 from perdure.engine.replay.comparing import Divergence, text_of
 from perdure.engine.replay.draws import Draws
 from perdure.engine.replay.feeding import RecordedIds, ReplayTask
@@ -149,7 +151,13 @@ class _Fed(msgspec.Struct, frozen=True):
         """The function that the engine calls."""
 
         async def call(_task: object, **arguments: Any) -> Any:  # noqa: ANN401 - the program's
-            return await self.program.fn(ReplayTask(self.follower.session, self.follower), **arguments)
+            result: Any = None
+            with Boundary() as caught:
+                result = await self.program.fn(ReplayTask(self.follower.session, self.follower), **arguments)
+            await self.follower.until_late()
+            if caught.error is not None:
+                raise caught.error
+            return result
 
         return call
 
@@ -220,6 +228,7 @@ class _Player:
         if keeper is None:
             raise RuntimeError("a replay runs in a task")
         follower.keeper = keeper
+        prepare(session, self._program)
         program = cast("Drivable", _Fed(self._program, follower))
         runner = session.runner = asyncio.create_task(drive(session, program, arguments), name="perdure replay")
         self._follower = follower

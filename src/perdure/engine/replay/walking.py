@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from perdure.core.fold import Fold
-from perdure.engine.loading import load_fold, operations_of
+from perdure.engine.loading import take_in
 from perdure.engine.replay.comparing import Difference, Divergence, describe
 from perdure.engine.replay.record import Record, RecordStore
 from perdure.model import entry as e
@@ -42,6 +42,7 @@ class Walk:
         self.remarks: list[str] = []
         self.divergence: Divergence | None = None
         self._store = store
+        self._earlier: dict[int, bytes] = {}
         self._met: set[int] = set()  # indices over `place` that were met early
 
     @property
@@ -97,11 +98,7 @@ class Walk:
 
     async def take_in_later(self, entry: Entry) -> None:
         """As `take_in`, for callers who may await."""
-        store = cast("Store", self._store)
-        if isinstance(entry.payload, e.RolledBackEntry):
-            self.fold.jump(entry, await load_fold(store, self.record.task, entry.payload.to_seq))
-        else:
-            self.fold.advance(entry, await operations_of(store, self.record.task, entry))
+        await take_in(cast("Store", self._store), self.fold, entry, self._earlier)
         self._pass(entry, 0)
 
     def meet_extra(self, payload: e.Payload, operations: tuple[Op, ...]) -> int:
