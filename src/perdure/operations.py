@@ -137,6 +137,7 @@ def refuse_workspace(folder: str) -> None:
             above = above.parent
         if not above.is_dir():
             raise UsageError(f"the workspace {folder!r} can be no folder: {str(above)!r} is a file; choose another")
+        os.fsencode(folder)
         folder.encode()
     except ValueError as error:  # a NUL, or bytes that are no text
         raise UsageError(f"the workspace {folder!r} cannot be named: {error}") from error

@@ -43,6 +43,8 @@ EXPECTED: Final = (errors.PerdureError,)
 
 def code_of(error: BaseException) -> int:
     """Return the exit code of `error`."""
+    if isinstance(error, errors.TaskPaused) and isinstance(error.__cause__, errors.StoreFull):
+        return DAMAGED  # nobody has paused it: the store has no room
     return next((code for kind, code in TABLE if isinstance(error, kind)), FAILED)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -82,13 +81,15 @@ def rollback(options: RollbackOptions) -> None:
 async def _stop(options: TaskOptions, what: Literal["pause", "cancel"], done: str) -> None:
     from perdure import operations
     from perdure.ids_source import SystemIds
+    from perdure.views.showing import word_for
 
     async with _runtime(options) as runtime:
-        summary = await runtime.store.find(options.name)
+        store, name = runtime.store, options.name
+        summary = await (operations.find_exactly(store, name) if what == "cancel" else store.find(name))
         at_once = await operations.stop(runtime, summary.task, what, SystemIds().short_id())
-        is_over = at_once or await _is_no_longer_running(runtime.store, summary.task)
-    name = shlex.quote(summary.name)
-    text = f"task {name} is {done}" if is_over else f"task {name} was asked to; it is {done} when its action ends"
+        is_over = at_once or await _is_no_longer_running(store, summary.task)
+    word = word_for(summary)
+    text = f"task {word} is {done}" if is_over else f"task {word} was asked to; it is {done} when its action ends"
     standing = done if is_over else "asked"
     _tell(options, {"task": summary.task, "name": summary.name, "status": standing}, text)
 
@@ -107,20 +108,22 @@ async def _is_no_longer_running(store: Store, task: str) -> bool:
 
 async def _settle(options: SettleOptions, outcome: Outcome | None) -> None:
     from perdure import operations
+    from perdure.views.showing import word_for
 
     async with _runtime(options) as runtime:
-        summary = await runtime.store.find(options.name)
+        summary = await operations.find_exactly(runtime.store, options.name)
         action = await operations.settle(runtime, summary.task, options.action, outcome)
-    text = f"action {action} is settled; next: perdure resume {shlex.quote(summary.name)}"
+    text = f"action {action} is settled; next: perdure resume {word_for(summary)}"
     _tell(options, {"task": summary.task, "name": summary.name, "action": action}, text)
 
 
 async def _rollback(options: RollbackOptions) -> None:
     from perdure import operations
+    from perdure.views.showing import word_for
 
     async with _runtime(options) as runtime:
         summary = await operations.rollback(runtime, options.name, options.to)
-    text = f"task {summary.name} is back at {options.to!r}; next: perdure resume {shlex.quote(summary.name)}"
+    text = f"task {summary.name} is back at {options.to!r}; next: perdure resume {word_for(summary)}"
     fields = {"task": summary.task, "name": summary.name, "checkpoint": options.to, "branch": summary.branch}
     _tell(options, fields, text)
 
@@ -146,7 +149,7 @@ def _outcome(options: SettleOptions) -> Outcome | None:
         return Failed(ErrorRecord(type="DidNotHappen", message="a person has looked: it did not happen"))
     try:
         return Succeeded(msgspec.json.decode(options.result) if options.result else None)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise UsageError(f"--result {options.result!r} is not JSON: {error}") from error
 
 

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from perdure.cli.leaving import leave_now
 from perdure.cli.progress import Progress
 from perdure.cli.terminal import complain, say, say_json, status
 from perdure.config import Config
@@ -18,8 +19,10 @@ from perdure.engine.runtime import Runtime
 from perdure.errors import PerdureError, TaskParked, TaskStopped
 from perdure.logs.plain import moment, to_plain
 from perdure.model.status import TaskSummary
+from perdure.views.showing import word_for
 
 _ID_SHOWN: Final = 8
+_ASKED_NOW: Final = 2
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -64,7 +67,7 @@ class Session:
 
     def say_found(self, summary: TaskSummary) -> None:
         """Say that the order's task is there already, and what that means."""
-        name = shlex.quote(summary.name)
+        name = word_for(summary)
         match summary.status:
             case "succeeded":
                 self._tell(f"task {name} has succeeded before; this is its result (--new starts another)")
@@ -93,7 +96,7 @@ class Session:
             say(result if isinstance(result, str) else _json_text(result))
 
     def _say_start(self, task: str) -> None:
-        command = f"perdure resume {shlex.quote(self._name)}"
+        command = f"perdure resume {task if self._name.startswith('-') else shlex.quote(self._name)}"
         self._tell(f"task {self._name} (id {task[:_ID_SHOWN]}); to go on after any interruption: {command}")
 
     def _stop(self, number: int) -> None:
@@ -101,6 +104,10 @@ class Session:
         if self._asked == 1:
             again = "; Ctrl-C again: now" if number == signal.SIGINT else ""
             complain(f"pausing at the end of the running action{again}")
+        elif self._asked == _ASKED_NOW:
+            complain("stopping now; Ctrl-C again leaves at once")
+        else:
+            leave_now()
         self.runtime.request_stop("pause")
 
     async def _standing(self, stopped: TaskStopped | None) -> dict[str, Any]:

@@ -149,7 +149,7 @@ async def _delete(options: DeleteOptions) -> None:
     if is_absent(options.place):
         raise TaskUnknown(options.name)
     async with opened(options.place) as store:
-        summary = await store.find(options.name)
+        summary = await operations.find_exactly(store, options.name)
         entries, _ = await store.head(summary.task)
         what = f"task {summary.name} ({summary.task}, {summary.status}, {entries} entries)"
         if not options.yes:

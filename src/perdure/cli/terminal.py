@@ -22,10 +22,26 @@ _FILE_COLUMNS: Final = 10_000  # into a file or pipe, nothing is cut
 
 
 def prepare() -> None:
-    """Make stdout and stderr take any text: what they cannot show becomes an escape."""
+    """Make stdout and stderr take any text: what they cannot show becomes an escape.
+
+    One that is closed leads nowhere from now on: else the store's file could be opened in its place.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number, which is this one
+    sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115 - as long as the process
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def as_text(argument: str) -> str:
+    """Return an argument of the command line as UTF-8, whatever encoding the locale has made Python take it for."""
+    return os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
 class StatusLine:

@@ -1,0 +1,44 @@
+"""The end of the process: what still runs when the command is done, and how to go all the same.
+
+A thread cannot be stopped, and Python does not leave while one of a tool's runs on behind its time-out. That must not
+look like a hang. Called by `main` and by the Ctrl-C of `session`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import NoReturn
+
+from perdure.cli.exits import PAUSED
+from perdure.cli.terminal import complain
+
+_NAME = "perdure-tool"
+_GRACE_S = 0.2  # an idle thread has heard by then that it is not needed any more
+
+
+def wait_for_threads() -> None:
+    """Wait for the tools' threads, and say so; a Ctrl-C meanwhile leaves at once. The record is as it is."""
+    left = [thread for thread in threading.enumerate() if thread.name.startswith(_NAME)]
+    for thread in left:
+        thread.join(_GRACE_S / len(left))
+    left = [thread for thread in left if thread.is_alive()]
+    if not left or threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: leave_now())
+    try:
+        what = "a thread" if len(left) == 1 else f"{len(left)} threads"
+        complain(f"waiting for {what} that cannot be stopped, of tools whose time was up; Ctrl-C again leaves at once")
+        for thread in left:
+            thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def leave_now() -> NoReturn:
+    """End the process here, whatever runs: as safe as a kill, since what counts is on record."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(PAUSED)
