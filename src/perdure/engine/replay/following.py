@@ -98,6 +98,7 @@ class Follower(Sequencer):
         """
         while (entry := self.walk.next) is not None and self._is_taken_in(entry.payload):
             self.walk.take_in(entry)
+            self.walk.entries += isinstance(entry.payload, e.ValuesDrawn)  # the program's own, given one by one
             if isinstance(entry.payload, e.MessageReceived):
                 self._obey(entry.payload)
         return entry
