@@ -4,11 +4,12 @@ import asyncio
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,6 +72,17 @@ class Child:
                 raise AssertionError(f"it did not say so within {within_s} s: {self.lines}")
             if not self._read():
                 raise AssertionError(f"it ended before: {self.lines} {self.process.stderr.read()}")
+
+    def stop(self) -> None:
+        """Stop it by SIGSTOP, every thread of it."""
+        self.process.send_signal(signal.SIGSTOP)
+        while set("T") != set(self._states()):
+            time.sleep(0.001)
+
+    def _states(self) -> Iterator[str]:
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{thread}/stat") as stat:
+                yield stat.read().rpartition(")")[2].split()[0]
 
     def finish(self, within_s: float = 60.0) -> "Child":
         """Read until it has ended."""

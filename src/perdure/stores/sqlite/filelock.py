@@ -35,8 +35,8 @@ class FileLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        if os.pread(self._file, _MARK_BYTES, 0) != self._mark:
-            with contextlib.suppress(OSError):  # a full device: then a waiter names another holder, no more
+        with contextlib.suppress(OSError):  # a full or broken device: then a waiter names another holder, no more
+            if os.pread(self._file, _MARK_BYTES, 0) != self._mark:
                 os.pwrite(self._file, self._mark, 0)
         return True
 
@@ -64,7 +64,10 @@ class FileLock:
 
     def holder(self) -> int | None:
         """Return the pid of who took it last, None where that is not known."""
-        mark = os.pread(self._file, _MARK_BYTES, 0).strip()
+        try:
+            mark = os.pread(self._file, _MARK_BYTES, 0).strip()
+        except OSError:
+            return None
         return int(mark) if mark.isdigit() else None
 
     def close(self) -> None:
