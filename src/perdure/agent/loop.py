@@ -90,7 +90,7 @@ async def _make(task: Task, move: Move) -> Outcome | None:
             async with task.edit() as memory:
                 memory.setdefault("marks", []).append(name)
         case Ask(question=question):
-            await task.ask(question)
+            return Succeeded(await task.ask(question))
         case Finish():
             return None
         case _:

@@ -17,6 +17,9 @@ from typing import TypedDict
 DOCUMENTS_MAX = 1_000
 """More documents than this are not read; the digest says how many were left aside."""
 
+BEYOND = "documents beyond the first"
+"""How a listing begins to call them; the number follows."""
+
 ENTRIES_MAX = 200_000
 """So many directory entries are looked at; a goal that names `/` must end too."""
 
@@ -64,7 +67,7 @@ def find_documents(folder: str, own: str = "") -> Listing:
             names.append(name_of(path))
     names.sort()
     if len(names) > DOCUMENTS_MAX:
-        aside[f"documents beyond the first {DOCUMENTS_MAX}"] = len(names) - DOCUMENTS_MAX
+        aside[f"{BEYOND} {DOCUMENTS_MAX}"] = len(names) - DOCUMENTS_MAX
     return Listing(folder=root, names=names[:DOCUMENTS_MAX], left_aside=sorted(aside.items()))
 
 

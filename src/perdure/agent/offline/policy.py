@@ -18,6 +18,7 @@ from typing import Any
 
 from perdure.agent.offline import tools
 from perdure.agent.offline.goals import GOAL_FORMS, parse_goal
+from perdure.agent.offline.listing import BEYOND
 from perdure.errors import GoalUnknown
 from perdure.model.move import Act, AdoptPlan, Ask, Checkpoint, Finish, Move, PolicyView
 from perdure.tools import Tool
@@ -109,13 +110,15 @@ def _key(step: str, name: str) -> str:
 
 
 def _result(memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Sum up for who started the task; the page itself says the rest."""
+    """Sum up for who started the task; the page itself says the rest. `left_aside`: documents over the maximum."""
     documents, comparison = _documents(memory), memory["comparison"]
     failed = sum("failed" in documents[name] for name in documents)
+    beyond = sum(count for what, count in memory["listing"]["left_aside"] if what.startswith(BEYOND))
     return {
         "report": memory["report"]["name"],
         "documents": len(documents) - failed,
         "groups": len(comparison["groups"]),
         "single": len(comparison["single"]),
         "unreadable": failed,
+        **({"left_aside": beyond} if beyond else {}),
     }

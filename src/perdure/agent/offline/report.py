@@ -19,6 +19,9 @@ from perdure.agent.offline.profile import Profile
 from perdure.agent.offline.sentences import Quotation
 from perdure.agent.offline.terms import words_of
 
+HEAD = "# Digest of "
+"""How every page begins, and by what an earlier one is known as ours."""
+
 GROUP_QUOTATIONS_MAX = 12
 SINGLE_QUOTATIONS_MAX = 60
 PAIRS_MAX = 100
@@ -118,7 +121,7 @@ def _head(
 ) -> Iterator[str]:
     groups, single, alike = comparison["groups"], comparison["single"], comparison["alike"]
     words = sum(profile["words"] for profile in profiles.values())
-    yield f"# Digest of {_count(len(profiles), 'document')}"
+    yield f"{HEAD}{_count(len(profiles), 'document')}"
     yield ""
     yield f"- read: {_count(len(profiles), 'document')}, {_count(words, 'word')}"
     yield f"- groups: {len(groups)}, with {_count(len(profiles) - len(single), 'document')}"

@@ -5,6 +5,7 @@ may run again after a kill; the last replaces a whole file, which may be done ag
 through the moves of `policy`.
 """
 
+import errno
 import hashlib
 import os
 from typing import Any
@@ -13,7 +14,7 @@ from perdure.agent.offline.grouping import Comparison, compare
 from perdure.agent.offline.listing import Listing, find_documents
 from perdure.agent.offline.profile import Profile, profile_of
 from perdure.agent.offline.reading import Reading, read_text
-from perdure.agent.offline.report import render
+from perdure.agent.offline.report import HEAD, render
 from perdure.tools import tool
 
 REPORT_NAME = "digest.md"
@@ -52,9 +53,13 @@ def compose_digest(listing: Listing, documents: dict[str, dict[str, Any]], compa
 
 @tool(effect="workspace")
 def write_report(workspace: str, name: str, text: str) -> dict[str, Any]:
-    """Replace the file `name` of the workspace by `text`, durably: a kill leaves the old one whole or the new one."""
+    """Replace the file `name` of the workspace by `text`, durably: a kill leaves the old one whole or the new one.
+
+    Only a digest is replaced: raises FileExistsError where the file begins with anything else.
+    """
     content = text.encode("utf-8")
     os.makedirs(workspace, exist_ok=True)
+    _refuse_other_file(os.path.join(workspace, name))
     # Always the same name, so that what a kill leaves behind is overwritten by the next try.
     temporary = os.path.join(workspace, f".{name}.part")
     with open(temporary, "wb") as file:
@@ -68,6 +73,17 @@ def write_report(workspace: str, name: str, text: str) -> dict[str, Any]:
 
 def _profiles(documents: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {name: entry for name, entry in documents.items() if "failed" not in entry}
+
+
+def _refuse_other_file(path: str) -> None:
+    """Raise FileExistsError where something else than a digest of ours is at `path`."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(len(HEAD))
+    except FileNotFoundError:
+        return
+    if head != HEAD.encode():
+        raise FileExistsError(errno.EEXIST, "there is a file that this agent did not write; move it away", path)
 
 
 def _sync_folder(folder: str) -> None:

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from perdure.agent.offline import listing
 from perdure.agent.offline.policy import PLAN, OfflinePolicy
 from perdure.errors import GoalUnknown
 from perdure.model.move import Act, AdoptPlan, Ask, Checkpoint, Finish, PolicyView
@@ -71,6 +72,28 @@ def test_deciding_changes_nothing(goal, tmp_path):
     view = PolicyView(goal=goal, workspace=str(tmp_path / "out"), memory=memory)
     assert OfflinePolicy().next(view) == OfflinePolicy().next(view)
     assert before == memory
+
+
+def test_documents_over_the_maximum_are_said_in_the_result(goal, tmp_path, monkeypatch):
+    """Who reads only the result learns that not all was read, and how many were left aside."""
+    monkeypatch.setattr(listing, "DOCUMENTS_MAX", 3)
+    _, moves = drive(goal, tmp_path / "out")
+    assert 2 == moves[-1].result["left_aside"]
+
+
+def test_a_file_that_is_no_digest_is_not_overwritten(goal, tmp_path):
+    """It becomes a question, the file keeps its bytes; moved away, the task goes on. An own digest is replaced."""
+    page = tmp_path / "out" / "digest.md"
+    write_files(page.parent, {"digest.md": "# My own notes\n"})
+    memory, moves = drive(goal, page.parent)
+    assert isinstance(moves[-1], Ask)
+    assert "move it away" in moves[-1].question
+    assert "# My own notes\n" == page.read_text("utf-8")
+    page.rename(page.with_name("notes.md"))
+    drive(goal, page.parent, memory)
+    first = page.read_bytes()
+    _, moves = drive(goal, page.parent)
+    assert (True, first) == (isinstance(moves[-1], Finish), page.read_bytes())
 
 
 def test_a_missing_folder_is_a_question_and_can_be_put_right(tmp_path):
