@@ -3,6 +3,8 @@
 
 PYTHON  ?=
 JOBS    ?= auto
+SEEDS   ?= 100000
+FIRST   ?= 0
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -10,12 +12,12 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash lock clean
+.PHONY: help setup demo test check simulate soak bench crash lock clean
 .DELETE_ON_ERROR:
 
 help:  ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | while IFS='|' read -r target what; do \
-		printf '  make %-7s %s\n' "$$target" "$$what"; done
+		printf '  make %-8s %s\n' "$$target" "$$what"; done
 
 setup: $(VENV)/.dev  ## make .venv with everything to run, test and check
 
@@ -37,6 +39,12 @@ bench: $(VENV)/.dev  ## measure speed beside a bare SQLite insert
 
 crash: $(VENV)/.dev  ## kill it at every point: the whole crash sweep, slow ones too
 	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "slow or not slow" tests/crash
+
+simulate: $(VENV)/.dev  ## run the engine under ten thousand seeded disasters (under three minutes)
+	PYTHONPATH=src $(BIN)/python -m perdure.testing.simulation
+
+soak: $(VENV)/.dev  ## simulate longer: SEEDS=100000 FIRST=0
+	PYTHONPATH=src $(BIN)/python -m perdure.testing.simulation --seeds $(SEEDS) --first $(FIRST)
 
 # ---------------------------------------------------------------- the environment
 

@@ -39,9 +39,9 @@ class FakeClock:
     def run(self, main: Coroutine[Any, Any, R]) -> R:
         """Run `main` to its end in an event loop whose time is this clock, and return its result.
 
-        Who sleeps lets the clock jump, so a week of agent life takes a second. Plain-function tools run on the loop.
-        Only for what needs nothing but time: stores in memory, fake tools. Raises RuntimeError when everything waits
-        for something that is not time (a socket, a thread).
+        Who sleeps lets the clock jump: an hour of a waiting agent takes about a second. Plain-function tools run on the
+        loop. Only for what needs nothing but time: stores in memory, fake tools. Raises RuntimeError when everything
+        waits for something that is not time (a socket, a thread).
         """
         from perdure.testing.simulation.loop import VirtualLoop
 

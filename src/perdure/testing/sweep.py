@@ -19,6 +19,7 @@ import perdure
 from perdure.clock import SystemClock
 from perdure.codec import values
 from perdure.engine import dispatch
+from perdure.engine.boundary import Boundary
 from perdure.engine.driving import Drivable
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.runtime import Runtime
@@ -66,8 +67,10 @@ class CrashSweep(msgspec.Struct, kw_only=True):
     folder: str = ""  # for "sqlite": an empty folder
 
     def run(self) -> Swept:
-        """Sweep; raises CrashSweepFailed where a death can be told."""
+        """Sweep; raises CrashSweepFailed where a death can be told, and what the program raises undisturbed."""
         undisturbed = self._play(0, Death())
+        if undisturbed.error is not None:
+            raise undisturbed.error
         points: list[str] = []
         for number in range(1, _POINTS_MAX):
             death = Death("any", number)
@@ -77,7 +80,9 @@ class CrashSweep(msgspec.Struct, kw_only=True):
             points.append(death.points[-1])
             wrong = _compare(played, undisturbed)
             if wrong:
-                raise CrashSweepFailed(f"killed at {death.points[-1]} (point {number}): " + "\n  ".join(wrong))
+                raise CrashSweepFailed(
+                    f"killed at {death.points[-1]} (point {number}): " + "\n  ".join(wrong)
+                ) from played.error
         calls = {str(call): count for call, count in undisturbed.succeeded.items()}
         return Swept(points=tuple(points), calls=calls, result=undisturbed.result)
 
@@ -86,13 +91,16 @@ class CrashSweep(msgspec.Struct, kw_only=True):
             self.reset()
         place = _Place(self.store, Path(self.folder) / f"sweep-{number}")
         played = _Played()
-        with _recorded(played):
+        with _recorded(played), Boundary() as caught:
             for _ in range(_LIVES_MAX):
                 if asyncio.run(self._live(place, death, played)):
                     return played
                 death = Death() if death.is_dead else death
                 place.clock.leap(_DAY_S)
-        raise CrashSweepFailed(f"killed at point {number}, the program has not ended after {_LIVES_MAX} lives")
+            raise TimeoutError(f"it has not ended after {_LIVES_MAX} lives")
+        played.error = caught.error
+        asyncio.run(self._look(place, played))
+        return played
 
     async def _live(self, place: _Place, death: Death, played: _Played) -> bool:
         """One life; whether it came to the end of the program."""
@@ -109,11 +117,20 @@ class CrashSweep(msgspec.Struct, kw_only=True):
 
     async def _work(self, runtime: Runtime, played: _Played) -> None:
         played.result = await runtime.run(self.program, TASK, args=self.args, goal=self.goal, workspace=self.workspace)
-        task = (await runtime.store.find(TASK)).task
-        fold = await load_fold(runtime.store, task)
+        await self._note(runtime.store, played)
+
+    async def _look(self, place: _Place, played: _Played) -> None:
+        """Note what is there of a task that did not come to its end."""
+        async with place.opened(Death()) as runtime:
+            if await runtime.store.tasks():
+                await self._note(runtime.store, played)
+
+    async def _note(self, store: Store, played: _Played) -> None:
+        task = (await store.find(TASK)).task
+        fold = await load_fold(store, task)
         played.state = values.canonical(fold.tree.root)
         played.world = self.world() if self.world is not None else None
-        await _count(runtime.store, task, played)
+        await _count(store, task, played)
 
     async def _settle(self, place: _Place, played: _Played) -> bool:
         """Be the person who says of doubtful actions how they ended; whether there were any."""
@@ -169,6 +186,7 @@ class _Played(msgspec.Struct, kw_only=True):
     """What came of one case."""
 
     result: Any = None
+    error: Exception | None = None  # what it ended by instead
     state: bytes = b""
     world: object = None
     made: dict[str, _Call] = {}  # by action id
@@ -223,7 +241,9 @@ def _compare(played: _Played, undisturbed: _Played) -> list[str]:
         ]
         sent = f"; sent again: {', '.join(again)} (does the service honour its key?)" if again else ""
         wrong.append(f"the world is {played.world!r:.300}, undisturbed {undisturbed.world!r:.300}{sent}")
-    if values.canonical(played.result) != values.canonical(undisturbed.result):
+    if played.error is not None:
+        wrong.append(f"it ended by {type(played.error).__name__}: {played.error}")
+    elif values.canonical(played.result) != values.canonical(undisturbed.result):
         wrong.append(f"the result is {played.result!r:.300}, undisturbed {undisturbed.result!r:.300}")
     if played.state != undisturbed.state:
         wrong.append("the state is another one")

@@ -43,6 +43,7 @@ LIVES_MAX: Final = 40
 RIVALS: Final = 1000  # numbers of their lives begin here
 _PATIENCE_S: Final = 3.0  # by then every request has arrived
 _AUDITS_MAX: Final = 2
+_UNRECORDED_MAX: Final = 10  # free calls whose intents died with their process
 _RARE: Final = frozenset({"after_checkpoint", "during_rollback", "during_recovery"})
 _ENDED: Final = ("succeeded", "failed", "cancelled")
 
@@ -119,7 +120,7 @@ class Story:
     def has_enough(self) -> bool:
         """Whether so much has happened that the task may end before its program does."""
         calls = sum(request.task == self.task for request in self.outside.begun)
-        return calls >= ACTIONS_MIN and bool(self.killed_at)
+        return calls >= ACTIONS_MIN + _UNRECORDED_MAX and bool(self.killed_at)
 
     @property
     def status(self) -> str:
@@ -212,11 +213,13 @@ class Life:
             await runtime.settle(fold.task, action.action, Failed(gone))
 
     async def _live_beside(self, runtime: perdure.Runtime) -> None:
-        if self.number >= RIVALS or self._chance.holds(0.5):
+        is_robbed = self.disturbance.rival == "robs"
+        if self.number >= RIVALS or (self._chance.holds(0.5) and not is_robbed):
             return  # a rival takes the task only, so the neighbour must not notice him
-        await asyncio.sleep(self._chance.share())
+        begins_s = self.disturbance.rival_at_s - 0.2 if is_robbed else 1.0
+        await asyncio.sleep(self._chance.share() * max(0.0, begins_s))
         try:
-            await runtime.run(self._story.neighbour, NEIGHBOUR)
+            await runtime.run(self._story.neighbour, NEIGHBOUR, new=is_robbed)
             self.neighbour = "returned"
         except (PerdureError, asyncio.CancelledError) as ended:
             self.neighbour = f"{type(ended).__name__}: {ended}"

@@ -49,6 +49,8 @@ _process: Final[ContextVar[Process | None]] = ContextVar("perdure_simulated_proc
 class _Task(asyncio.Task[Any]):
     """A task whose place in a set is the same in every run."""
 
+    process: Process | None = None
+
     def __init__(self, number: int, coro: Coroutine[Any, Any, Any], loop: VirtualLoop, context: Context) -> None:
         self._number = number
         super().__init__(coro, loop=loop, context=context)
@@ -103,6 +105,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._step()
             return task.result()
         finally:
+            self._leave_nothing()
             self._is_running = False
             events._set_running_loop(None)  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above
 
@@ -162,6 +165,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if process.at_death is not None:
                 process.at_death()
 
+    def _leave_nothing(self) -> None:
+        """Take apart what still waits when the main coroutine has ended."""
+        left = sorted((task for task in asyncio.all_tasks(self) if isinstance(task, _Task)), key=hash)
+        for process in [task.process for task in left if task.process is not None]:
+            process.at_death = None
+            self.kill(process)
+        self._bury()
+        for task in left:
+            _close(task)
+
     # --- what asyncio asks for --------------------------------------------------------------------------------------
     def time(self) -> float:
         """Seconds of the clock."""
@@ -219,9 +232,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task = _Task(self._made, coro, self, context)
         if name is not None:
             task.set_name(name)
-        process = context.get(_process)
-        if process is not None:
-            process.tasks.append(task)
+        task.process = context.get(_process)
+        if task.process is not None:
+            task.process.tasks.append(task)
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[[*_Ts], R], *args: *_Ts) -> asyncio.Future[R]:
