@@ -12,7 +12,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check simulate soak bench crash lock clean
+.PHONY: help setup demo test check simulate soak bench crash fire lock clean
 .DELETE_ON_ERROR:
 
 help:  ## say what can be made
@@ -45,6 +45,9 @@ simulate: $(VENV)/.dev  ## run the engine under ten thousand seeded disasters (u
 
 soak: $(VENV)/.dev  ## simulate longer: SEEDS=100000 FIRST=0
 	PYTHONPATH=src $(BIN)/python -m perdure.testing.simulation --seeds $(SEEDS) --first $(FIRST)
+
+fire: $(VENV)/.dev  ## real faults: power cuts, failing disks, stopped processes, slow ones too (root: all of them)
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 2 --dist worksteal -rP -m "slow or not slow" tests/fire
 
 # ---------------------------------------------------------------- the environment
 

@@ -13,7 +13,7 @@ CALLS_MAX = 400
 WHY_NOT_FULL = disks.why_not()
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="failing system calls are NOT tested: no strace")
 # What is made to fail, and in which steps the normal run goes through the calls (`make fire` takes every one).
-SWEEPS = (("fdatasync", "EIO", 2), ("pwrite64", "EIO", 13), ("pwrite64", "ENOSPC", 13))
+SWEEPS = (("fdatasync", "EIO", 3), ("pwrite64", "EIO", 21), ("pwrite64", "ENOSPC", 21))
 
 
 def strace(folder, call, error, first, last):

@@ -59,7 +59,7 @@ def test_a_stopped_holder_is_followed_after_its_time_to_live_and_fenced(tmp_path
     assert ["TaskBusy"] == early.refusals
     assert ["TaskBusy"] == holder.refusals
     assert "epoch 2" in holder.lines[-1]
-    assert TTL_S <= followed_after <= 4 * TTL_S
+    assert TTL_S <= followed_after <= 8 * TTL_S
     epochs = _epochs(found)
     assert sorted(epochs) == epochs, "an entry of the stopped holder stands behind the claim of its follower"
     assert [] == found.findings
@@ -71,12 +71,12 @@ def test_a_moving_holder_is_never_robbed(tmp_path):
     """Challengers that come again and again, over several times to live, are all told at once that it is busy."""
     place, world = tmp_path / "a.db", tmp_path / "world"
     waits = []
-    with Child(place, world, program="tick", count=10_000, ttl_s=0.5) as holder:
+    with Child(place, world, program="tick", count=10_000, ttl_s=TTL_S) as holder:
         holder.hear(lambda heard: len(heard.acks) >= 2)
 
         async def challenge():
-            async with perdure.open(place, lease_ttl_s=0.5, log_dir="") as runtime:
-                end = time.monotonic() + 2.5
+            async with perdure.open(place, lease_ttl_s=TTL_S, log_dir="") as runtime:
+                end = time.monotonic() + 3.5 * TTL_S
                 while time.monotonic() < end:
                     began = time.monotonic()
                     with pytest.raises(perdure.TaskBusy, match=f"process {holder.process.pid}"):
@@ -89,23 +89,21 @@ def test_a_moving_holder_is_never_robbed(tmp_path):
         holder.hear(lambda heard: len(heard.acks) > before)
     print(f"challenges: {len(waits)}, the longest took {max(waits):.3f} s")
     assert len(waits) > 10
-    assert max(waits) < 0.5
+    assert max(waits) < TTL_S
     assert {1} == set(_epochs(look(place)))
 
 
 def test_a_loop_that_hangs_for_longer_than_its_lease_keeps_it(tmp_path):
-    """A plain function on the loop for four times to live: the store's thread beats on, nobody else gets the task."""
+    """A plain function on the loop for three times to live: the store's thread beats on, nobody else gets the task."""
     place, world = tmp_path / "a.db", tmp_path / "world"
     refused = []
-    with Child(place, world, program="hang", count=3, ttl_s=0.75) as holder:
+    with Child(place, world, program="hang", count=3, ttl_s=TTL_S) as holder:
         holder.hear(lambda heard: 0 in heard.acks)
         while 1 not in holder.acks:
-            with Child(place, world, program="hang", count=3, ttl_s=0.75) as challenger:
+            with Child(place, world, program="hang", count=3, ttl_s=TTL_S) as challenger:
                 challenger.finish()
             refused += challenger.refusals
-            with_in = holder._eyes.select(0)
-            if with_in:
-                holder._read()
+            holder.overhear()
         holder.finish()
     print(f"challenges while it hung: {len(refused)}")
     assert "result went on" == holder.lines[-1]
