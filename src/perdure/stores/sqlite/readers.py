@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from perdure.errors import StoreBroken
 from perdure.stores.sqlite.database import connect_reader, translate
 from perdure.stores.sqlite.health import Health
 
@@ -26,7 +27,13 @@ class Readers:
         self._mode = mode  # of `database.connect_reader`
         self._health = health
         self._near = connect_reader(place, mode)
-        self._near.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log: see `close`
+        try:  # a statement opens the log: see `close`
+            self._ask(
+                self._near, lambda connection: connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            )
+        except BaseException:
+            self._near.close()
+            raise
         self._idle: list[sqlite3.Connection] = []
         self._executor = ThreadPoolExecutor(_THREADS, "perdure-reader")
         self.is_closed = False
@@ -64,3 +71,7 @@ class Readers:
             return read(connection)
         except sqlite3.Error as error:
             raise self._health.note(translate(error, self._place)) from error
+        except UnicodeEncodeError:
+            raise  # it lies in what was asked for, not in what was found
+        except (TypeError, ValueError) as error:
+            raise StoreBroken(self._place, f"a row has the wrong shape: {error}") from error
