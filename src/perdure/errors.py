@@ -606,7 +606,8 @@ class RolledBack(Unwound):
 class StopRequested(Unwound):
     """A pause or a cancellation was asked for."""
 
-    def __init__(self, task: str, what: str, by: str) -> None:
+    def __init__(self, task: str, what: str, by: str, key: str = "") -> None:
         self.what = what
-        self.by = by
+        self.by = by  # who asked for it; of a question or a failure: its text
+        self.key = key  # of a question
         super().__init__(task, f"{what} of task {task!r} was asked for by {by}")

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from perdure.codec import values
+from perdure.engine.asking import question_in
 from perdure.engine.leases import Presence, claim
-from perdure.engine.loading import read_entry
+from perdure.engine.loading import load_fold, read_entry
 from perdure.engine.programs import load_program
 from perdure.engine.report import ReportRow
 from perdure.engine.runtime import Runtime
@@ -28,6 +29,7 @@ from perdure.model.entry import Driver, TaskStarted
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock, Copied, Ids, Message, Store, StoreStatus, Upkeep
+from perdure.stores.checks import storable_message
 from perdure.views.showing import show, word_for
 
 if TYPE_CHECKING:
@@ -220,6 +222,36 @@ async def stop(runtime: Runtime, name: str, what: Literal["pause", "cancel"], me
     return True
 
 
+async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
+    """Tell a task something: True when it is on record, False when it waits in the inbox of whoever works on it.
+
+    The holder takes it in within a second, exactly once. Raises UsageError for an empty text, TaskFinished.
+    """
+    message = _message(message_id, "tell", text)
+    summary = await _find_unfinished(runtime.store, name)
+    try:
+        await runtime.say(summary.task, message)
+    except TaskBusy:
+        await runtime.store.post(summary.task, message)
+        return False
+    return True
+
+
+async def answer(runtime: Runtime, name: str, text: str, message_id: str) -> tuple[str, bool]:
+    """Answer the question that a task waits for; return it, and whether the answer is on record already (as `tell`).
+
+    Raises NothingAsked where it waits for none, UsageError for an empty text, TaskFinished.
+    """
+    message = _message(message_id, "answer", text)
+    summary = await _find_unfinished(runtime.store, name)
+    question = question_in(await load_fold(runtime.store, summary.task))
+    try:
+        return await runtime.say(summary.task, message), True
+    except TaskBusy:
+        await runtime.store.post(summary.task, message)
+    return question, False
+
+
 async def settle(runtime: Runtime, name: str, action: str, outcome: Outcome | None) -> str:
     """Say what became of an action (None: its outcome is kept as a fact); return its id. Any unique prefix will do.
 
@@ -305,6 +337,19 @@ def default_workspace(place: str, name: str) -> str:
     """Return where a task's files go when nobody said: beside the store, under the task's name."""
     home = Path.cwd() / ".perdure" if "://" in place else Path(place).parent
     return os.path.abspath(home / _slot(name))
+
+
+def _message(message_id: str, what: str, text: str) -> Message:
+    if not text.strip():
+        raise UsageError("say something: the text is empty")
+    return storable_message(Message(id=message_id, what=what, text=text))
+
+
+async def _find_unfinished(store: Store, name: str) -> TaskSummary:
+    summary = await store.find(name)
+    if summary.is_finished:
+        raise TaskFinished(summary.name, summary.status)
+    return summary
 
 
 def _slot(name: str) -> str:

@@ -229,6 +229,11 @@ class _Handle:
         """The state, read-only."""
         return self._inner.state
 
+    @property
+    def messages(self) -> list[str]:
+        """What people have told the task."""
+        return self._inner.messages
+
     def adopt(self, steps: Sequence[str]) -> None:
         """As `perdure.Task.adopt`."""
         self._portal.call(self._inner.adopt, steps)
@@ -240,6 +245,10 @@ class _Handle:
     def fact(self, text: str, *, source: str = "") -> None:
         """As `perdure.Task.fact`."""
         self._portal.call(self._inner.fact, text, source=source)
+
+    def ask(self, question: str, *, key: str = "", wait_s: float = 0.0) -> str:
+        """As `perdure.Task.ask`."""
+        return self._portal.call(self._inner.ask, question, key=key, wait_s=wait_s)
 
     def fail(self, reason: str) -> Never:
         """As `perdure.Task.fail`."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.cli import logs, looking, moving, replaying, running, storing
+from perdure.cli import logs, looking, moving, replaying, running, storing, talking
 
 app = typer.Typer(
     name="perdure",
@@ -25,6 +25,8 @@ app.command()(looking.show)
 app.command()(looking.state)
 app.command()(logs.log)
 app.command()(looking.checkpoints)
+app.command()(talking.tell)
+app.command()(talking.answer)
 app.command()(moving.pause)
 app.command()(moving.cancel)
 app.command(cls=moving.SettleCommand)(moving.settle)

@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 import threading
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from perdure.cli.exits import PAUSED
 from perdure.cli.terminal import complain
 
 _NAME = "perdure-tool"
+hurried: Final = threading.Event()  # set: nobody waits any more (after SIGTERM the supervisor's patience runs out)
 _GRACE_S = 0.2  # an idle thread has heard by then that it is not needed any more
 
 
@@ -27,6 +28,8 @@ def wait_for_threads() -> None:
     left = [thread for thread in left if thread.is_alive()]
     if not left or threading.current_thread() is not threading.main_thread():
         return
+    if hurried.is_set():
+        leave_now()
     before = signal.signal(signal.SIGINT, lambda _number, _frame: leave_now())
     try:
         what = "a thread" if len(left) == 1 else f"{len(left)} threads"

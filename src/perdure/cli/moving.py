@@ -83,7 +83,7 @@ async def _stop(options: TaskOptions, what: Literal["pause", "cancel"], done: st
     from perdure.ids_source import SystemIds
     from perdure.views.showing import word_for
 
-    async with _runtime(options) as runtime:
+    async with open_for(options) as runtime:
         store, name = runtime.store, options.name
         summary = await (operations.find_exactly(store, name) if what == "cancel" else store.find(name))
         at_once = await operations.stop(runtime, summary.task, what, SystemIds().short_id())
@@ -91,7 +91,7 @@ async def _stop(options: TaskOptions, what: Literal["pause", "cancel"], done: st
     word = word_for(summary)
     text = f"task {word} is {done}" if is_over else f"task {word} was asked to; it is {done} when its action ends"
     standing = done if is_over else "asked"
-    _tell(options, {"task": summary.task, "name": summary.name, "status": standing}, text)
+    say_done(options, {"task": summary.task, "name": summary.name, "status": standing}, text)
 
 
 async def _is_no_longer_running(store: Store, task: str) -> bool:
@@ -110,26 +110,27 @@ async def _settle(options: SettleOptions, outcome: Outcome | None) -> None:
     from perdure import operations
     from perdure.views.showing import word_for
 
-    async with _runtime(options) as runtime:
+    async with open_for(options) as runtime:
         summary = await operations.find_exactly(runtime.store, options.name)
         action = await operations.settle(runtime, summary.task, options.action, outcome)
     text = f"action {action} is settled; next: perdure resume {word_for(summary)}"
-    _tell(options, {"task": summary.task, "name": summary.name, "action": action}, text)
+    say_done(options, {"task": summary.task, "name": summary.name, "action": action}, text)
 
 
 async def _rollback(options: RollbackOptions) -> None:
     from perdure import operations
     from perdure.views.showing import word_for
 
-    async with _runtime(options) as runtime:
+    async with open_for(options) as runtime:
         summary = await operations.rollback(runtime, options.name, options.to)
     text = f"task {summary.name} is back at {options.to!r}; next: perdure resume {word_for(summary)}"
     fields = {"task": summary.task, "name": summary.name, "checkpoint": options.to, "branch": summary.branch}
-    _tell(options, fields, text)
+    say_done(options, fields, text)
 
 
 @asynccontextmanager
-async def _runtime(options: TaskOptions) -> AsyncGenerator[Runtime]:
+async def open_for(options: TaskOptions) -> AsyncGenerator[Runtime]:
+    """Open a runtime for a command on one task; where its store is not there, TaskUnknown and none is made."""
     from perdure.engine.opening import open_runtime
 
     place = options.place
@@ -153,7 +154,8 @@ def _outcome(options: SettleOptions) -> Outcome | None:
         raise UsageError(f"--result {options.result!r} is not JSON: {error}") from error
 
 
-def _tell(options: TaskOptions, fields: dict[str, Any], text: str) -> None:
+def say_done(options: TaskOptions, fields: dict[str, Any], text: str) -> None:
+    """Print what was done: `text` to people, `fields` as JSON."""
     if options.as_json:
         say_json(fields)
     else:

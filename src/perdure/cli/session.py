@@ -10,13 +10,14 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from perdure.cli.leaving import leave_now
+from perdure.cli.leaving import hurried, leave_now
 from perdure.cli.progress import Progress
 from perdure.cli.terminal import complain, say, say_json, status
 from perdure.config import Config
 from perdure.engine.opening import open_runtime
 from perdure.engine.runtime import Runtime
 from perdure.errors import PerdureError, TaskParked, TaskStopped
+from perdure.limits import STOP_GRACE_S
 from perdure.logs.plain import moment, to_plain
 from perdure.model.status import TaskSummary
 from perdure.views.showing import word_for
@@ -108,6 +109,14 @@ class Session:
             complain("stopping now; Ctrl-C again leaves at once")
         else:
             leave_now()
+        self.runtime.request_stop("pause")
+        if number == signal.SIGTERM and self._asked == 1:
+            asyncio.get_running_loop().call_later(STOP_GRACE_S, self._stop_now)
+
+    def _stop_now(self) -> None:
+        """Whoever has sent SIGTERM will send SIGKILL soon: what runs is cancelled, and no thread waited for."""
+        complain(f"stopping now: the action has not ended within {STOP_GRACE_S:g} s of SIGTERM")
+        hurried.set()
         self.runtime.request_stop("pause")
 
     async def _standing(self, stopped: TaskStopped | None) -> dict[str, Any]:

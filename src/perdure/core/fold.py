@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from perdure.codec import values
 from perdure.core.resume import failed_key_of, key_of
 from perdure.core.touched import Touched
 from perdure.core.tracking import StateTree, apply
@@ -116,16 +117,25 @@ def _task_parked(fold: Fold, _header: Header, payload: e.TaskParkedEntry, _patch
 def _question_asked(fold: Fold, _header: Header, payload: e.QuestionAsked, _patched: bool) -> None:  # noqa: FBT001
     _set_status(fold, "needs_human", f"{payload.reason}: {payload.question}")
     fold.ledger.question_action = payload.action
+    if payload.key:
+        fold.ledger.question_key = payload.key
+        fold.document.asking[payload.key] = payload.question
 
 
-def _question_answered(fold: Fold, _header: Header, _payload: e.QuestionAnswered, _patched: bool) -> None:  # noqa: FBT001
+def _question_answered(fold: Fold, header: Header, payload: e.QuestionAnswered, _patched: bool) -> None:  # noqa: FBT001
+    if payload.key:
+        fold.document.asking.pop(payload.key, None)
+        fold.document.answers[payload.key] = str(values.decode(bytes(payload.answer)))
+        fold.document.changed = header.seq
+        if fold.ledger.question_key != payload.key:
+            return  # it waits for something else, or was paused meanwhile
     _set_status(fold, "running", "answered")
     fold.ledger.failures = 0  # a person has looked: the count begins anew, the journal keeps the old ones
     fold.ledger.retries = 0
 
 
 def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
-    if payload.what == "tell":
+    if payload.what == "tell" or (payload.what == "answer" and not fold.document.asking):
         fold.ledger.messages.append(payload.text)
     elif payload.what == "cancel" or (payload.what == "pause" and not fold.ledger.asked):
         fold.ledger.asked = payload.what
@@ -147,6 +157,7 @@ def _task_cancelled(fold: Fold, _header: Header, payload: e.TaskCancelledEntry, 
 
 def _set_status(fold: Fold, status: str, reason: str) -> None:
     ledger = fold.ledger
+    ledger.question_key = ""
     ledger.status, ledger.reason, ledger.until, ledger.question_action = status, reason, 0, ""  # type: ignore[assignment]  # callers pass members of Status
     if status != "needs_human":
         ledger.asked = ""  # it is obeyed, or overtaken

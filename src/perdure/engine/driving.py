@@ -83,12 +83,12 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
     raise _needs_human(session)
 
 
-async def ask_person(session: Session, question: str, reason: Any, action: str = "") -> None:  # noqa: ANN401 - a member of QuestionAsked.reason
+async def ask_person(session: Session, question: str, reason: Any, action: str = "", key: str = "") -> None:  # noqa: ANN401 - a member of QuestionAsked.reason
     """Write the question; the task waits for its answer. Where nobody can be asked it fails instead: TaskFailed."""
     text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
     if session.world.rules.unattended:
         await _fail(session, text)
-    session.put(e.QuestionAsked(question=text, reason=reason, action=action))
+    session.put(e.QuestionAsked(question=text, reason=reason, action=action, key=key))
     await session.commit()
     session.tell("stopped", status="needs_human", reason=text)
 
@@ -98,7 +98,7 @@ async def hand_over(session: Session, question: str) -> Never:
     ledger = session.fold.ledger
     if ledger.status != "needs_human":
         doubtful = next((a.action for a in ledger.open.values() if a.effect.retry == "never"), "")
-        await ask_person(session, question, "in_doubt" if doubtful else "question", doubtful)
+        await ask_person(session, question, "in_doubt" if doubtful else "handover", doubtful)
     raise NeedsHuman(session.task, question, _show(session), ledger.name)
 
 
@@ -266,7 +266,8 @@ async def _obey_stop(session: Session, stop: StopRequested) -> PerdureError:
             session.put(e.TaskFailedEntry(reason=stop.by))
             error = TaskFailed(session.task, f"task {name!r} failed: {stop.by}", _show(session))
         case "question":
-            await ask_person(session, stop.by, "question")
+            if not stop.key or ledger.question_key != stop.key:
+                await ask_person(session, stop.by, "question", key=stop.key)
             return _needs_human(session)
         case _:
             by = "signal" if stop.by == "signal" else "person"
@@ -295,6 +296,8 @@ def _needs_human(session: Session) -> NeedsHuman:
     ledger = session.fold.ledger
     doubtful = ledger.question_action
     command = _settle(session, doubtful) if doubtful else _show(session)
+    if ledger.question_key:
+        command = f"perdure answer {shlex.quote(ledger.name)} TEXT"
     return NeedsHuman(session.task, ledger.reason, command, ledger.name)
 
 

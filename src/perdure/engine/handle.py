@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.engine import asking
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
@@ -23,6 +24,7 @@ class Handle:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._lap = session.lap
+        self._asked: set[str] = set()  # questions of this call of the program
         self._adopted = 0  # plans, in this call of the program
 
     # --- what it is -------------------------------------------------------------------------------------------------
@@ -72,6 +74,14 @@ class Handle:
         """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
         return self._session.fold.tree.view()
 
+    @property
+    def messages(self) -> list[str]:
+        """What people have told the task (`perdure tell`), oldest first, each once; survives every rollback.
+
+        A program keeps in its state how many it has heeded.
+        """
+        return list(self._session.fold.ledger.messages)
+
     async def adopt(self, steps: Sequence[str]) -> None:
         """Record the plan: the ordered sub-goals.
 
@@ -107,10 +117,19 @@ class Handle:
             session.put(e.FactStated(text=text, source=source))
             await session.commit()
 
-    async def ask(self, question: str) -> Never:
-        """Ask a person and wait outside of this process: the task needs a human from here on."""
-        self._session.gate("question", self._lap)
-        raise StopRequested(self.id, "question", cut_text(question, ERROR_MESSAGE_BYTES_MAX))
+    async def ask(self, question: str, *, key: str = "", wait_s: float = 0.0) -> str:
+        """Ask a person and return the answer (`perdure answer`).
+
+        The answer on record is returned at once. Else the task needs a human, and the program is left, after waiting
+        `wait_s` seconds; called anew, it gets the answer here. A question is known by its `key`, without one by its
+        text (in the body of an `each` together with the place); a call of the program may ask each once. A rollback to
+        before the question forgets the answer. Raises UsageError.
+        """
+        session = self._session
+        session.gate("question", self._lap)
+        known_by = asking.key_of(session, self._lap, question, key)
+        asking.refuse_again(self._asked, known_by)
+        return await asking.ask(session, question, known_by, wait_s)
 
     async def fail(self, reason: str) -> Never:
         """End the task as failed; its scene is kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perdure.engine.asking import put_answer
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
 from perdure.model import entry as e
@@ -34,6 +35,8 @@ async def _take_in(session: Session, messages: list[Message]) -> None:
     """Record the messages; the store removes them in the same append, so each is taken in exactly once."""
     for message in messages:
         session.put(e.MessageReceived(message=message.id, what=message.what, text=message.text))  # type: ignore[arg-type]  # words are checked by `post`'s callers
+        if message.what == "answer":
+            put_answer(session, message.text)
     await session.commit(consumed=tuple(message.id for message in messages))
     for message in messages:
         session.tell("message", what=message.what, text=message.text)

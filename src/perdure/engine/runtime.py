@@ -21,6 +21,7 @@ from perdure.codec.leaves import LeafWriter
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine import crashpoints, leases
+from perdure.engine.asking import take_word
 from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, refuse_crash_loop, ungrouped
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
@@ -63,7 +64,7 @@ from perdure.model import entry as e
 from perdure.model.ids import check_name
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
-from perdure.ports import Clock, Hook, Ids, Store
+from perdure.ports import Clock, Hook, Ids, Message, Store
 
 _THREADS_MAX: Final = 32
 _ATTENDED: Final = Rules()
@@ -164,6 +165,7 @@ class Runtime:
         if session.stop is not None:
             return await self._drive(session, program, {})
         try:
+            await self._mailbox.look({session.task: session})  # an answer may have come too late for the last holder
             prepare(session, program)
             rows = report(session.fold, program)
             stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
@@ -244,6 +246,12 @@ class Runtime:
         async with self._held(session):
             session.put(e.TaskCancelledEntry(by=by) if what == "cancel" else e.TaskPausedEntry(by="person"))
             await session.commit()
+
+    async def say(self, task: str, message: Message) -> str:
+        """Tell or answer a task that nobody holds; return the question answered. Raises TaskBusy, NothingAsked."""
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
+        async with self._held(session):
+            return await take_word(session, message)
 
     def request_stop(self, what: str = "pause", *, by: str = "signal") -> None:
         """Let every task of this runtime stop at its next action; asked a second time, now."""

@@ -37,5 +37,7 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     anchored: dict[str, Kept] = {}  # effects without a key that only a checkpoint holds, by tool and digest
     kept_at: int = 0  # seq of the last outcome of an effect on this branch
     edited: int = 0  # seq of the last edit: what was anchored before it answers no call any more
+    asking: dict[str, str] = {}  # questions of the program that are not answered, by key, oldest first
+    answers: dict[str, str] = {}  # to its questions on this branch, by key
     checkpoints: list[Checkpoint] = []
     checks: dict[str, int] = {}  # passed on this branch: name -> seq

@@ -91,6 +91,7 @@ class QuestionAsked(_Payload, frozen=True, kw_only=True):
     question: str
     reason: Literal["question", "in_doubt", "limit", "handover", "crash_loop", "diverged"] = "question"
     action: str = ""
+    key: str = ""  # of a question of the program: by it a resumed program finds the answer
 
 
 class QuestionAnswered(_Payload, frozen=True, kw_only=True):
@@ -98,6 +99,7 @@ class QuestionAnswered(_Payload, frozen=True, kw_only=True):
 
     answer: Raw
     by: str = ""
+    key: str = ""  # of the question; empty where a person has only let the task go on
 
 
 class MessageReceived(_Payload, frozen=True, kw_only=True):

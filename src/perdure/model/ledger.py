@@ -56,6 +56,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: Status = "running"
     reason: str = ""
     question_action: str = ""
+    question_key: str = ""  # of the question of the program for whose answer the task waits
     until: int = 0
     holder: Holder | None = None
     attempt: int = 0
@@ -78,6 +79,5 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     lessons: list[str] = []
     messages: list[str] = []
     asked: Literal["", "pause", "cancel"] = ""  # by a message on record that is still to be obeyed
-    answers: list[str] = []
     facts: list[str] = []
     result_seq: int = 0  # seq of TaskSucceeded

@@ -162,6 +162,8 @@ def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
         return settle
     if row.summary.driver == "inline" and row.is_unfinished and row.standing != "running":
         return "run the script that started it again"
+    if row.standing == "needs_human" and row.summary.reason.startswith("question: "):
+        return f"perdure answer {name} TEXT"
     match row.standing:
         case "running":
             return f"perdure pause {name}"

@@ -1,0 +1,85 @@
+"""The verbs by which a person speaks to a task: tell and answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from perdure.cli.moving import open_for, say_done
+from perdure.cli.options import TaskOptions, taking, wait_for
+
+if TYPE_CHECKING:
+    from perdure.ports import Store
+
+_HEARD_WITHIN_S: Final = 2.0
+_LOOK_EVERY_S: Final = 0.05
+
+
+class TalkOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of tell and answer."""
+
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.")]
+
+
+@taking(TalkOptions)
+def tell(options: TalkOptions) -> None:
+    """Tell a task something. Its program reads it when it looks; it stops nothing and answers nothing."""
+    wait_for(_tell(options))
+
+
+@taking(TalkOptions)
+def answer(options: TalkOptions) -> None:
+    """Answer the question that a task waits for."""
+    wait_for(_answer(options))
+
+
+async def _tell(options: TalkOptions) -> None:
+    from perdure import operations
+    from perdure.ids_source import SystemIds
+    from perdure.views.showing import word_for
+
+    async with open_for(options) as runtime:
+        summary = await runtime.store.find(options.name)
+        message = SystemIds().short_id()
+        is_written = await operations.tell(runtime, summary.task, options.text, message)
+        is_heard = is_written or await _is_taken(runtime.store, summary.task, message)
+    word = word_for(summary)
+    text = f"task {word} is told" if is_heard else f"task {word} is told as soon as its process looks"
+    if summary.status == "needs_human":
+        text += f"; it still waits for a person: {summary.reason}"
+    standing = "told" if is_heard else "sent"
+    say_done(options, {"task": summary.task, "name": summary.name, "status": standing}, text)
+
+
+async def _answer(options: TalkOptions) -> None:
+    from perdure import operations
+    from perdure.ids_source import SystemIds
+    from perdure.views.showing import word_for
+
+    async with open_for(options) as runtime:
+        summary = await runtime.store.find(options.name)
+        message = SystemIds().short_id()
+        question, is_written = await operations.answer(runtime, summary.task, options.text, message)
+        is_heard = is_written or await _is_taken(runtime.store, summary.task, message)
+    text = f"answered: {question}"
+    if is_written:
+        text += f"; next: perdure resume {word_for(summary)}"
+    elif not is_heard:
+        text = f"the answer is there as soon as the task's process looks: {question}"
+    fields = {"task": summary.task, "name": summary.name, "status": "answered" if is_heard else "sent"}
+    say_done(options, fields | {"question": question}, text)
+
+
+async def _is_taken(store: Store, task: str, message: str) -> bool:
+    """Whether the task's process takes the message in while one waits."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _HEARD_WITHIN_S
+    while loop.time() < end:
+        waiting = (await store.messages([task])).get(task, [])
+        if all(one.id != message for one in waiting):
+            return True
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return False

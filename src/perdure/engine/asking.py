@@ -1,0 +1,99 @@
+"""Questions to people and what people say: asked once, answered once, found again by a resumed program.
+
+A question is known by its key: the user's, or its text, in the body of a loop with the place. Its answer follows
+the branch, as the state does: a rollback to before the question asks it again. Called by `handle.py` (the program),
+`mailbox.py` (a held task is spoken to) and `runtime.py` (one that nobody holds).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+
+import msgspec
+
+from perdure.codec import values
+from perdure.core.fold import Fold
+from perdure.engine.loops import current_place
+from perdure.engine.session import Session
+from perdure.errors import NothingAsked, StopRequested, UsageError
+from perdure.limits import ERROR_MESSAGE_BYTES_MAX, TICK_S
+from perdure.model import entry as e
+from perdure.model.ids import check_key, cut_text, plain_text
+from perdure.ports import Message
+
+
+def key_of(session: Session, lap: int, question: str, key: str) -> str:
+    """Return by what a question is found again."""
+    if key:
+        check_key(key)
+    place = current_place.get()
+    own = key or plain_text(question)
+    return f"{place} {own}" if place is not None and not key and place.belongs_to(session, lap) else own
+
+
+async def ask(session: Session, question: str, key: str, wait_s: float) -> str:
+    """Return the answer on record; else ask, and wait for it in this process for `wait_s` seconds.
+
+    Raises StopRequested, by which the program is left, where there is none by then.
+    """
+    document = session.fold.document
+    text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
+    if key in document.answers:
+        return document.answers[key]
+    asked = StopRequested(session.task, "question", text, key)
+    if wait_s <= 0 or session.world.rules.unattended:
+        raise asked
+    await put_question(session, text, key)
+    end = session.world.clock.monotonic() + wait_s
+    while key not in session.fold.document.answers:
+        if session.stop is not None:
+            raise session.stop
+        if session.world.clock.monotonic() >= end:
+            raise asked
+        await asyncio.sleep(TICK_S)
+    return session.fold.document.answers[key]
+
+
+async def put_question(session: Session, text: str, key: str) -> None:
+    """Write the question, unless it is what the task waits for already."""
+    if session.fold.ledger.question_key == key:
+        return
+    session.put(e.QuestionAsked(question=text, key=key))
+    await session.commit()
+    session.tell("stopped", status="needs_human", reason=text)
+
+
+def question_in(fold: Fold) -> str:
+    """Return the question that an answer would go to now. Raises NothingAsked, saying what the task waits for."""
+    if fold.document.asking:
+        return next(iter(fold.document.asking.values()))
+    ledger = fold.ledger
+    name = shlex.quote(ledger.name)
+    command = f"perdure show {name}" if ledger.status == "needs_human" else f"perdure tell {name} TEXT"
+    raise NothingAsked(ledger.name, f"{ledger.status} {ledger.reason}".strip(), command)
+
+
+async def take_word(session: Session, message: Message) -> str:
+    """Write what a person tells or answers to a task that nobody held; return the question that is answered."""
+    question = "" if message.what == "tell" else question_in(session.fold)
+    if question:
+        put_answer(session, message.text)
+    else:
+        session.put(e.MessageReceived(message=message.id, what="tell", text=message.text))
+    await session.commit()
+    return question
+
+
+def put_answer(session: Session, text: str) -> None:
+    """Put the answer to the question that has waited longest; where none waits, the text stays a message."""
+    key = next(iter(session.fold.document.asking), "")
+    if key:
+        session.put(e.QuestionAnswered(answer=msgspec.Raw(values.encode(text)), by="person", key=key))
+
+
+def refuse_again(asked: set[str], key: str) -> None:
+    """Raise where this call of the program has asked that already: a resumed one could not tell the two apart."""
+    if key in asked:
+        raise UsageError(f"question {key!r} was asked already in this run of the program; give each its own key=")
+    asked.add(key)

@@ -1,0 +1,79 @@
+"""tell and answer: to tasks that nobody holds, and to one that another process runs."""
+
+import json
+
+PROGRAMS = '''
+
+@perdure.program(state={"heard": 0})
+async def talker(task, wait_s: float = 0.0):
+    """Ask for a colour, then say what it was told."""
+    colour = await task.ask("which colour?", wait_s=wait_s)
+    return {"colour": colour, "told": task.messages}
+'''
+
+
+def add_program(here):
+    """Put the program beside the others."""
+    with (here / "programs.py").open("a", encoding="utf-8") as file:
+        file.write(PROGRAMS)
+
+
+def test_a_question_is_answered_and_the_resumed_task_goes_on(perdure, here):
+    """Each line says what to type next; the answer reaches the program, and what it was told as well."""
+    add_program(here)
+    code, _, err = perdure("run", "--program", "programs.py:talker", "--name", "t")
+    assert 3 == code
+    assert "which colour?" in err
+    assert "next         perdure answer t TEXT" in perdure("show", "t")[1]
+    code, out, _ = perdure("tell", "t", "be quick")
+    assert (0, "task t is told; it still waits for a person: question: which colour?\n") == (code, out)
+    assert (0, "answered: which colour?; next: perdure resume t\n") == perdure("answer", "t", "red")[:2]
+    code, out, _ = perdure("resume", "t", "--json")
+    assert (0, {"colour": "red", "told": ["be quick"]}) == (code, json.loads(out)["result"])
+    assert 0 == perdure("verify", "t")[0]
+
+
+def test_what_cannot_be_answered_is_refused_with_the_reason(perdure, here):
+    """An empty text, no such task, nothing asked, a second answer, a finished task: exit 2, nothing written."""
+    add_program(here)
+    perdure("run", "--program", "programs.py:talker", "--name", "t")
+    for arguments, why in (
+        (("answer", "t", " "), "the text is empty"),
+        (("tell", "t", ""), "the text is empty"),
+        (("answer", "nobody", "yes"), "nobody"),
+    ):
+        code, _, err = perdure(*arguments)
+        assert (2, True) == (code, why in err)
+    assert 0 == perdure("answer", "t", "red")[0]
+    code, _, err = perdure("answer", "t", "blue")
+    assert (2, True) == (code, "has asked nothing" in err)
+    assert 0 == perdure("resume", "t")[0]
+    for verb in ("tell", "answer"):
+        code, _, err = perdure(verb, "t", "more")
+        assert (2, True) == (code, "has ended" in err)
+
+
+def test_a_cancelled_question_is_over(perdure, here):
+    """A task that waits for an answer can be cancelled instead."""
+    add_program(here)
+    perdure("run", "--program", "programs.py:talker", "--name", "t")
+    assert 0 == perdure("cancel", "t")[0]
+    assert "cancelled" == json.loads(perdure("show", "t", "--json")[1])["status"]
+
+
+def test_a_running_task_hears_within_a_second(perdure, spawn, here):
+    """It waits in its own process: what it is told, and its answer, arrive there, each once."""
+    add_program(here)
+    running = spawn("run", "--program", "programs.py:talker", "--name", "t", "--set", "wait_s=60", "--json")
+    status = ""
+    while status != "needs_human":
+        code, out, _ = perdure("show", "t", "--json")
+        status = json.loads(out)["status"] if code == 0 else ""
+    assert (0, "told") == (code, json.loads(perdure("tell", "t", "be quick", "--json")[1])["status"])
+    code, out, _ = perdure("answer", "t", "red", "--json")
+    answered = json.loads(out)
+    assert (0, "answered", "which colour?") == (code, answered["status"], answered["question"])
+    out, _ = running.communicate(timeout=30)
+    assert {"colour": "red", "told": ["be quick"]} == json.loads(out)["result"]
+    kinds = [json.loads(line)["kind"] for line in perdure("log", "t")[1].splitlines()]
+    assert (1, 2) == (kinds.count("question_answered"), kinds.count("message_received"))
