@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure.errors import Fenced, TaskBusy
+import msgspec
+
+from perdure.errors import Conflict, Fenced, TaskBusy
 from perdure.ports import Lease, Store
 from perdure.testing.conformance.place import Place, begun, checks, holder, refused, same, summary, task_id
 
@@ -62,6 +64,46 @@ async def renewing_beats(place: Place) -> None:
         same(True, lease.until >= before.until, "whether its end did not move back")
 
 
+async def a_claim_over_beats_wants_them_unmoved(place: Place) -> None:
+    """A claim that names beats is refused where the lease was renewed since then, and granted where it was not."""
+    store = await place.open()
+    chain = await begun(store)
+    await store.renew(chain.task, 1)
+    await refused(TaskBusy, store.claim(chain.task, holder(2), over=1, beats=0))
+    same((1, 1), (await _epoch_and_beats(store, chain.task)), "epoch and beats")
+    same(2, (await store.claim(chain.task, holder(2), over=1, beats=1)).epoch, "granted epoch")
+
+
+async def an_append_can_renew(place: Place) -> None:
+    """An append that says so renews the lease for the term it names, longer or shorter; any other leaves it alone."""
+    store = await place.open()
+    chain = await begun(store)
+    before = await store.lease(chain.task)
+    await store.append(chain.task, chain.next())
+    same(before, await store.lease(chain.task), "lease after a plain append")
+    for beats, lease_s in ((1, 1000.0), (2, 10.0)):
+        await store.append(chain.task, msgspec.structs.replace(chain.next(), lease_s=lease_s))
+        after = await store.lease(chain.task)
+        same((1, beats, holder(1)), (after.epoch, after.beats, after.holder), "lease")
+        same(beats == 1, after.until > before.until + 900_000_000, "whether it stands for long")
+
+
+async def a_refused_append_renews_nothing(place: Place) -> None:
+    """A renewal is part of its append: refused together, and an append that lies there already is not a second beat."""
+    store = await place.open()
+    chain = await begun(store)
+    append = msgspec.structs.replace(chain.peek(), lease_s=1000.0)
+    await refused(Conflict, store.append(chain.task, msgspec.structs.replace(append, expected_seq=0, last_seq=9)))
+    same((1, 0), await _epoch_and_beats(store, chain.task), "epoch and beats")
+    await store.append(chain.task, append)
+    await store.append(chain.task, append)
+    same((1, 1), await _epoch_and_beats(store, chain.task), "epoch and beats")
+    chain.next()
+    await store.claim(chain.task, holder(2), over=1)
+    await refused(Fenced, store.append(chain.task, msgspec.structs.replace(chain.peek(), lease_s=1000.0)))
+    same((2, 0), await _epoch_and_beats(store, chain.task), "epoch and beats")
+
+
 async def the_robbed_cannot_renew_or_release(place: Place) -> None:
     """Under an old epoch renew raises Fenced and release does nothing, even by a holder of the same name."""
     store = await place.open()
@@ -93,6 +135,11 @@ async def leases_end_by_the_stores_clock(place: Place) -> None:
     same(True, first.until <= second.until, "whether time goes on")
 
 
+async def _epoch_and_beats(store: Store, task: str) -> tuple[int, int]:
+    lease = await store.lease(task)
+    return lease.epoch, lease.beats
+
+
 async def _claim(store: Store, task: str, number: int, over: int) -> Lease | None:
     try:
         return await store.claim(task, holder(number), over=over)
@@ -106,6 +153,9 @@ CHECKS = checks(
     a_late_claim_names_the_holder,
     of_many_claims_one_wins,
     renewing_beats,
+    a_claim_over_beats_wants_them_unmoved,
+    an_append_can_renew,
+    a_refused_append_renews_nothing,
     the_robbed_cannot_renew_or_release,
     a_released_lease_keeps_its_epoch,
     leases_end_by_the_stores_clock,
