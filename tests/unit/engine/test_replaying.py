@@ -233,6 +233,29 @@ def test_siblings_that_a_failure_has_cancelled_are_cancelled_again():
     assert replayed.is_equal, replayed.divergence
 
 
+def test_cancelled_calls_end_in_the_recorded_order():
+    """In which order a set of tasks is cancelled is nobody's doing."""
+    world, order = World(), [0, 1, 2, 3]
+
+    @perdure.tool(effect="pure")
+    async def work(n: int) -> int:
+        await asyncio.sleep(60)
+        return n
+
+    async def program(task):
+        running = [asyncio.create_task(task.using(key=str(n)).act(work, n)) for n in range(4)]
+        await asyncio.sleep(0.001)
+        for n in order:
+            running[n].cancel()
+        await asyncio.wait(running)
+
+    world.live(Play(program))
+    order.reverse()
+    replayed = replay(world, program)
+    assert replayed.is_equal, replayed.divergence
+    assert 4 == replayed.actions
+
+
 @pytest.mark.parametrize("what", ["pause", "cancel"])
 def test_a_stop_that_somebody_asked_for_comes_where_it_came(what):
     """The message is on record; what follows from it is played, and the calls behind it are not made."""
@@ -301,6 +324,32 @@ def test_a_probe_and_a_persons_word_are_replayed():
     assert before == asked == [1]
 
 
+@pytest.mark.parametrize("unattended", [False, True])
+def test_questions_and_answers_are_replayed(unattended):
+    """Asked once, answered once, found by the next life; where nobody could be asked, the task fails again."""
+    world, read = World(), counted([])
+
+    async def program(task):
+        word = await task.ask("which one?")
+        return await task.using(key=word).act(read, 1)
+
+    with pytest.raises(perdure.TaskStopped):
+        world.live(Play(program), unattended=unattended)
+    assert replay(world, program).is_equal
+    if unattended:
+        return
+
+    async def answer():
+        async with world.runtime() as runtime:
+            await runtime.say("job", Message(id="m", what="answer", text="this"))
+
+    asyncio.run(answer())
+    assert 1 == world.live(Play(program))
+    replayed = replay(world, program)
+    assert replayed.is_equal, replayed.divergence
+    assert 1 == replayed.actions
+
+
 def test_an_hour_of_sleep_is_no_time():
     """Sleeping in the program costs nothing in a replay."""
     world, naps = World(), [0]
@@ -322,7 +371,7 @@ def test_work_in_the_programs_own_threads_is_waited_for():
 
     async def program(task):
         async with asyncio.timeout(60):
-            n = await asyncio.to_thread(sum, [1, 2])
+            n = await asyncio.to_thread(sum, range(1_000_000))
             return await task.act(read, n)
 
     world.live(Play(program))

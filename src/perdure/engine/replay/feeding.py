@@ -188,6 +188,11 @@ class ReplayTask(Task):
         await self._step(lambda payload: isinstance(payload, e.FactStated) and payload.text == text)
         await super().fact(text, source=source)
 
+    async def ask(self, question: str, *, key: str = "", wait_s: float = 0.0) -> str:
+        """As `Task.ask`."""
+        await self._step(lambda payload: isinstance(payload, e.QuestionAsked))
+        return await super().ask(question, key=key, wait_s=wait_s)
+
     async def adopt(self, steps: Sequence[str]) -> None:
         """As `Task.adopt`."""
         await self._step(lambda payload: isinstance(payload, e.PlanAdopted))

@@ -99,8 +99,6 @@ class Follower(Sequencer):
         while (entry := self.walk.next) is not None and self._is_taken_in(entry.payload):
             self.walk.take_in(entry)
             self.walk.entries += isinstance(entry.payload, e.ValuesDrawn)  # the program's own, given one by one
-            if isinstance(entry.payload, e.MessageReceived):
-                self._obey(entry.payload)
         return entry
 
     async def turn(self, fits: Callable[[], bool], *, is_act: bool, at_once: bool = True) -> None:
@@ -289,7 +287,7 @@ class Follower(Sequencer):
 
     def _is_taken_in(self, payload: e.Payload) -> bool:
         match payload:
-            case e.MessageReceived() | e.SnapshotTaken() | e.TaskResumed():
+            case e.MessageReceived() | e.QuestionAnswered() | e.SnapshotTaken() | e.TaskResumed():
                 return True
             case e.ValuesDrawn():
                 return self.draws.is_done(self.walk)
@@ -369,18 +367,8 @@ class Follower(Sequencer):
                 return True
         return False
 
-    def _obey(self, message: e.MessageReceived) -> None:
-        """Do what the mailbox has done with a message."""
-        session = self.session
-        if message.what not in {"pause", "cancel"} or session.stop is not None:
-            return
-        session.stop = StopRequested(session.task, message.what, "person")
-        open_ = (session.fold.ledger.open.get(action) for action in session.running)
-        if message.what == "cancel" and all(action is None or action.effect.is_free for action in open_):
-            self._cancel_runner()
-
     def _provoke(self, head: Entry) -> bool:
-        """Play what came from outside and is on record only by what followed: a signal, a cancellation."""
+        """Play what came from outside, by what followed on record: a request to stop, a signal, a cancellation."""
         if head.header.seq in self._provoked:
             return False
         after = next((one.payload for one in self.walk.ahead() if not is_cancelled(one.payload)), None)

@@ -61,7 +61,11 @@ def play(record: Record, program: Drivable, mode: Mode = "strict") -> Replayed:
     """
     if record.start.driver.kind == "inline":
         raise UsageError(f"task {record.start.name!r} is driven by a script: there is no program to run again")
-    first, draws = _play(record, program, mode, ())
+    rules = Rules(unattended=_was_unattended(record))
+    first, draws = _play(record, program, mode, rules)
+    if not first.is_equal and not rules.unattended:  # nothing but the difference may tell
+        rules = Rules(unattended=_asks_where_it_failed(first))
+        first, draws = _play(record, program, mode, rules) if rules.unattended else (first, draws)
     if first.is_equal or mode == "strict":
         return first
     pending: list[tuple[int, ...]] = [(number,) for surplus in draws.surplus for number in reversed(surplus.others)]
@@ -71,7 +75,7 @@ def play(record: Record, program: Drivable, mode: Mode = "strict") -> Replayed:
         if skipped in tried:
             continue
         tried.add(skipped)
-        again, draws = _play(record, program, mode, skipped)
+        again, draws = _play(record, program, mode, rules, skipped)
         if again.is_equal:
             return again
         others = [number for surplus in draws.surplus for number in reversed(surplus.others) if number not in skipped]
@@ -79,8 +83,10 @@ def play(record: Record, program: Drivable, mode: Mode = "strict") -> Replayed:
     return first
 
 
-def _play(record: Record, program: Drivable, mode: Mode, skipped: tuple[int, ...]) -> tuple[Replayed, Draws]:
-    player = _Player(record, program, mode, Draws(skipped))
+def _play(
+    record: Record, program: Drivable, mode: Mode, rules: Rules, skipped: tuple[int, ...] = ()
+) -> tuple[Replayed, Draws]:
+    player = _Player(record, program, mode, Draws(skipped), rules)
     loop = VirtualLoop(player.idle, player.stuck)
     try:
         loop.run_until_complete(player.run())
@@ -165,7 +171,7 @@ class _Fed(msgspec.Struct, frozen=True):
 class _Player:
     """One replay."""
 
-    def __init__(self, record: Record, program: Drivable, mode: Mode, draws: Draws) -> None:
+    def __init__(self, record: Record, program: Drivable, mode: Mode, draws: Draws, rules: Rules) -> None:
         self.draws = draws
         self._record = record
         self._program = program
@@ -180,7 +186,7 @@ class _Player:
             ids=RecordedIds(),
             ticker=Ticker(_NoTime()),
             threads=ThreadPoolExecutor(1),
-            rules=Rules(unattended=_was_unattended(record)),
+            rules=rules,
         )
 
     def idle(self) -> bool:
@@ -275,6 +281,12 @@ def _was_unattended(record: Record) -> bool:
     """Whether the task was failed where a person would have been asked; the setting itself is not on record."""
     found = (bytes(entry.payload.decision) for entry in record.entries if isinstance(entry.payload, e.DecisionTaken))
     return any(b'"type":"abandon"' in raw for raw in found)
+
+
+def _asks_where_it_failed(replayed: Replayed) -> bool:
+    """Whether the program asks a person where on record the task was failed instead."""
+    found = replayed.divergence
+    return found is not None and (found.expected.split()[0], found.came.split()[0]) == ("task_failed", "question_asked")
 
 
 def _how(runner: asyncio.Task[Any]) -> str:
