@@ -59,6 +59,7 @@ class Each(Generic[T]):
     def __init__(self, session: Session, lap: int, name: str, items: Iterable[T], begun: set[str]) -> None:
         self._session = session
         self._lap = lap
+        self._place: Place | None = None  # first: what is refused below is deleted as well
         self._outer = current_place.get()
         inside = self._outer is not None and self._outer.belongs_to(session, lap)
         self._loop = f"{self._outer.loop}[{self._outer.index}].{name}" if inside and self._outer else name
@@ -67,7 +68,6 @@ class Each(Generic[T]):
         begun.add(self._loop)
         self._items: Iterator[T] = iter(items)
         self._index = -1
-        self._place: Place | None = None
         self._open = b""  # digest of the item whose body runs
         self._trail = b""  # over the digests of all items before
 
