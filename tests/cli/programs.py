@@ -1,6 +1,8 @@
 """Programs that the tests of the command run; copied into a folder of their own by the fixture `here`."""
 
 import asyncio
+import threading
+from pathlib import Path
 
 import perdure
 
@@ -23,6 +25,20 @@ async def fire(n: int) -> str:
 def broken(text: str) -> str:
     """Always fails."""
     raise ValueError(text)
+
+
+@perdure.tool(effect="irreversible", quick=True)
+def send(text: str) -> str:
+    """Write a line to a file that nobody can take back."""
+    with Path("sent.txt").open("a", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+    return text
+
+
+@perdure.tool(effect="pure", timeout_s=0.1)
+def hang() -> None:
+    """Outlives its time by a minute, in a thread."""
+    threading.Event().wait(60)
 
 
 @perdure.program(state={"done": []})
@@ -54,3 +70,31 @@ async def asking(task):
     """Return text as it is, in any script."""
     await task.checkpoint("ü")
     return "gemäß ≈ \U0001f600"
+
+
+def is_there(name):
+    """Whether a file stands in the working directory."""
+    return Path(name).exists()
+
+
+@perdure.program(failures_max=1)
+async def mails(task):
+    """Send a mail, and fail until a file says that all is put right; with another file the mail is forgotten."""
+    if not is_there("forget"):
+        await task.act(send, "hello")
+    if not is_there("put right"):
+        raise ValueError("something is wrong")
+    return "sent"
+
+
+@perdure.program
+async def queries(task):
+    """Ask a person."""
+    await task.ask("which colour?")
+
+
+@perdure.program
+async def threads(task):
+    """Call what cannot be stopped, and stop."""
+    await task.act_outcome(hang)
+    return "done"
