@@ -38,7 +38,7 @@ bench: $(VENV)/.dev  ## measure speed beside a bare SQLite insert
 	$(BIN)/python bench/run.py
 
 crash: $(VENV)/.dev  ## kill it at every point: the whole crash sweep, slow ones too
-	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "slow or not slow" tests/crash
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "slow or not slow" tests/crash tests/docs
 
 simulate: $(VENV)/.dev  ## run the engine under ten thousand seeded disasters (under three minutes)
 	PYTHONPATH=src $(BIN)/python -m perdure.testing.simulation
