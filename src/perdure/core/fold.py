@@ -198,7 +198,8 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     ledger.tokens_in += payload.tokens_in
     ledger.tokens_out += payload.tokens_out
     if payload.outcome == "failed":
-        ledger.failed_actions += 1
+        was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"
+        ledger.failed_actions += not was_stopped  # to be stopped is no failure
         ledger.failed_call = (action.action, action.digest)
         _keep_effect_key(ledger, action)
     else:

@@ -177,6 +177,7 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
     session.tell("program_called", attempt=session.fold.ledger.attempt)
     current_place.set(None)
     result: Any = None
+    asked_before = _cancellations()
     with Boundary() as caught:
         with ungrouped():
             result = await program.fn(Task(session), **arguments)
@@ -188,8 +189,18 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
     ours = _ours_in(error)
     if ours is not None:
         raise ours
+    if session.stop is not None:
+        raise session.stop  # what leaves a program that was asked to stop comes of that, and is no failure
+    if _cancellations() > asked_before:
+        raise asyncio.CancelledError
     await _recover(session, error)
     return None
+
+
+def _cancellations() -> int:
+    """Return how often the running task was asked to end, and has not said that this was heeded."""
+    running = asyncio.current_task()
+    return running.cancelling() if running is not None else 0
 
 
 async def _recover(session: Session, error: Exception) -> None:
