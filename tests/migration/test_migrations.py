@@ -192,7 +192,7 @@ def test_a_kill_anywhere_leaves_one_whole_version(world, number):
     assert {"finished": ["a", "b"], "total": 0, "text": BIG} == world.state()
 
 
-@pytest.mark.parametrize(
+WAYS = pytest.mark.parametrize(
     ("program", "found", "why"),
     [
         (gap, 1, r"write `@perdure.migration\(from_version=1\)`"),
@@ -200,6 +200,23 @@ def test_a_kill_anywhere_leaves_one_whole_version(world, number):
         (forgetful, 1, "returned a NoneType"),
     ],
 )
+
+
+@WAYS
+def test_the_report_says_what_becomes_of_the_state(world, program, found, why):
+    """Before anything is opened: a way that is not there is a stop."""
+
+    async def look(asked):
+        async with world.runtime() as runtime:
+            return [row for row in await runtime.report("job", asked) if row.name == "state"]
+
+    (row,) = asyncio.run(look(second))
+    assert ("ok", "version 1, is migrated to 3") == (row.verdict, row.text)
+    rows = asyncio.run(look(program))
+    assert [("stop" if program is gap else "ok")] == [row.verdict for row in rows]
+
+
+@WAYS
 def test_without_a_whole_way_nothing_runs(world, program, found, why):
     """A gap, a migration that raises, one that returns no state: a typed error, and state and program are untouched."""
     before = world.state()

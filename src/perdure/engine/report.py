@@ -11,9 +11,10 @@ import msgspec
 from perdure.core import resume
 from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable
+from perdure.engine.migrations import missing_step
 from perdure.model.ledger import OpenAction
 
-ROWS: Final = ("journal", "last action", "source", "workspace")
+ROWS: Final = ("journal", "last action", "source", "workspace", "state")
 
 
 class ReportRow(msgspec.Struct, frozen=True):
@@ -37,7 +38,19 @@ def report(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
         _last_action(fold),
         _source(fold, program),
         _workspace(fold),
+        *_state(fold, program),
     )
+
+
+def _state(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
+    """Return a row where the state is not of the program's version: opening the task migrates it, or refuses."""
+    found = fold.document.state_version
+    if program is None or program.state_version == found:
+        return ()
+    wanted = program.state_version
+    if wrong := missing_step(program, found):
+        return (ReportRow("stop", "state", f"version {found}, the program wants {wanted}: {wrong}"),)
+    return (ReportRow("ok", "state", f"version {found}, is migrated to {wanted}"),)
 
 
 def _last_action(fold: Fold) -> ReportRow:
