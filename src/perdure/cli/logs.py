@@ -69,7 +69,7 @@ async def _log(options: LogOptions) -> None:
 
 
 async def _from_store(options: LogOptions, selection: Selection) -> None:
-    from perdure.logs.plain import to_line
+    from perdure.logs.lines import line_bytes
     from perdure.logs.text import to_text
     from perdure.views.history import follow_lines, log_lines
 
@@ -82,7 +82,7 @@ async def _from_store(options: LogOptions, selection: Selection) -> None:
             if options.form == "text":
                 say(to_text(line))
             else:
-                say_bytes(to_line(line))
+                say_bytes(line_bytes(line))
 
 
 async def _from_files(options: LogOptions, selection: Selection) -> None:

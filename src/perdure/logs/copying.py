@@ -15,8 +15,7 @@ from typing import Final, TypeVar
 
 from perdure.errors import CodecError, Damaged, StoreError
 from perdure.limits import LOG_RETRY_S
-from perdure.logs.lines import Joiner
-from perdure.logs.plain import to_line
+from perdure.logs.lines import Joiner, line_bytes
 from perdure.logs.scroll import LogFiles, Scroll, Written, folder_of, open_scroll
 from perdure.logs.walking import walk
 from perdure.ports import Clock, Store
@@ -97,7 +96,7 @@ class Copier:
                 raise
             copy.seq = step.seq
             if line is not None and step.header is not None:
-                batch.append(Written(step.seq, step.header.at, to_line(line)))
+                batch.append(Written(step.seq, step.header.at, line_bytes(line)))
                 size += len(batch[-1].raw)
             if size >= _BATCH_BYTES:
                 await self._write(copy, batch)

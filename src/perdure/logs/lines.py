@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import functools
+import zlib
 from typing import Final, cast
 
 import msgspec
 
 from perdure.codec.entries import kind_name, read_header
 from perdure.errors import Damaged
-from perdure.logs.plain import Blobs, Plain, fetch_blobs, moment, to_plain
+from perdure.logs.plain import Blobs, Plain, fetch_blobs, moment, to_line, to_plain
 from perdure.logs.walking import Step, walk
 from perdure.model import entry as e
 from perdure.model.entry import Entry, Header
@@ -119,6 +120,18 @@ class Joiner:
             "kind": kind_name(header.kind),
             "branch": header.branch,
         }
+
+
+def line_bytes(line: Line) -> bytes:
+    """Return the line as it is printed and kept, ended by LF; its last field is a checksum of all before."""
+    body = to_line(line)[:-2]
+    return b'%s,"crc":"%08x"}\n' % (body, zlib.crc32(body))
+
+
+def is_intact(raw: bytes) -> bool:
+    """Whether the checksum of a line fits; one without has none to fit."""
+    body, mark, said = raw.rstrip(b"\n").rpartition(b',"crc":"')
+    return not mark or said == b'%08x"}' % zlib.crc32(body)
 
 
 def raws_of(payload: e.Payload) -> list[bytes]:

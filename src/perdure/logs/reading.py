@@ -15,6 +15,7 @@ import msgspec
 import zstandard
 
 from perdure.errors import LogDamaged, TaskAmbiguous, TaskUnknown
+from perdure.logs.lines import is_intact
 from perdure.logs.scroll import LIVE, Stub, lines_bytes, numbered, open_lines, read_stub
 
 _ID_CHARS: Final = 32
@@ -154,6 +155,8 @@ class Follower:
             stub = read_stub(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._damage(f"not a line of the log ({error}): {line[:_CUT_SHOWN_MAX]!r}") from error
+        if not is_intact(line):
+            raise self._damage("the line does not match its checksum")
         if stub.seq <= self._seq:
             raise self._damage(f"entry {stub.seq} behind entry {self._seq}")
         if stub.task != self._folder.rpartition(".")[2]:

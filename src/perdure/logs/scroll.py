@@ -28,6 +28,7 @@ import zstandard
 
 from perdure.errors import ConfigInvalid
 from perdure.limits import LOG_FILE_BYTES, LOG_FILE_SPAN_S, LOG_FILES_MAX
+from perdure.logs.lines import is_intact
 
 LIVE: Final = "live.ndjson"
 PLAIN: Final = ".ndjson"
@@ -278,17 +279,22 @@ class Scroll:
 
     def _scan(self, path: str) -> int:
         """Read the live file up to the first thing that is wrong; return where that is."""
-        good, task = 0, self._folder.rpartition(".")[2]
+        good = 0
         with open(path, "rb") as file:
             for line in file:
-                if line.strip():
-                    stub = _whole(line)
-                    if stub is None or stub.seq <= self.seq or stub.task != task:
-                        return good
-                    self._first = self._first or (stub.seq, _micros(stub.at))
-                    self._note(stub)
+                if line.strip() and not self._take(line):
+                    break
                 good += len(line)
         return good
+
+    def _take(self, line: bytes) -> bool:
+        """Learn from a line of the live file; return whether it is whole and the next one of this task."""
+        stub = _whole(line)
+        if stub is None or stub.seq <= self.seq or stub.task != self._folder.rpartition(".")[2]:
+            return False
+        self._first = self._first or (stub.seq, _micros(stub.at))
+        self._note(stub)
+        return True
 
     def _cut(self, path: str, good: int) -> None:
         """Move all behind `good` aside; what was whole of it is written again from the store."""
@@ -346,7 +352,7 @@ def open_scroll(folder: str, files: LogFiles) -> Scroll | None:
 
 def _whole(line: bytes) -> Stub | None:
     """Return what a line says, None where it is cut or no line of ours."""
-    if not line.endswith(b"\n"):
+    if not (line.endswith(b"\n") and is_intact(line)):
         return None
     try:
         return read_stub(line)

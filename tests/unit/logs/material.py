@@ -11,8 +11,7 @@ import re
 from perdure.codec import leaves
 from perdure.codec.entries import pack
 from perdure.logs.copying import Copier
-from perdure.logs.lines import Joiner
-from perdure.logs.plain import to_line
+from perdure.logs.lines import Joiner, line_bytes
 from perdure.logs.reading import Record, find_set, read_set
 from perdure.logs.schema import read_schema
 from perdure.logs.scroll import LogFiles, folder_of
@@ -100,7 +99,7 @@ class Journal:
         async def read():
             joiner = Joiner(self.store, self.task)
             made = [await joiner.take(step) async for step in walk(self.store, self.task)]
-            return [to_line(line) for line in made if line is not None]
+            return [line_bytes(line) for line in made if line is not None]
 
         return asyncio.run(read())
 

@@ -39,6 +39,7 @@ EVERY_KIND = (
     e.CheckpointMarked(name="c"),
     e.CheckJudged(name="c", passed=False, reason="short"),
     e.ValuesDrawn(values=raw([1])),
+    e.StateMigrated(from_version=1, to_version=2, state=raw({})),
     e.NoteWritten(text="n", fields=raw({"a": b"\0"})),
     e.FactStated(text="f"),
     e.FailureObserved(failure=Failure(error=ERROR, failure_class="tool"), counted=True),

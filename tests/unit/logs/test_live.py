@@ -10,7 +10,7 @@ import pytest
 import perdure
 from perdure.errors import ConfigInvalid
 from perdure.limits import LOG_BEAT_S
-from perdure.logs.plain import to_line
+from perdure.logs.lines import line_bytes
 from perdure.logs.reading import Record, find_set, read_set
 from perdure.logs.scroll import LogFiles, open_scroll
 from perdure.views.history import log_lines
@@ -20,7 +20,7 @@ from tests.worlds import Play, World, counted, until
 async def of_store(store, name="job"):
     """The lines that the store gives."""
     task = (await store.find(name)).task
-    return [to_line(line) async for line in log_lines(store, task)]
+    return [line_bytes(line) async for line in log_lines(store, task)]
 
 
 def of_files(path, name="job"):

@@ -1,6 +1,7 @@
 """Reading sets of files: in order across rotation, on and on, and never past damage without a word."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from perdure.clock import SystemClock
 from perdure.errors import LogDamaged, TaskAmbiguous, TaskUnknown, UsageError
-from perdure.logs.plain import to_line
+from perdure.logs.lines import line_bytes
 from perdure.logs.reading import Follower, Torn, find_set, read_set
 from perdure.logs.scroll import LIVE, Written, numbered, open_scroll, read_stub
 from perdure.model import entry as e
@@ -20,6 +21,11 @@ from tests.unit.logs.material import TASK, Journal, Place, intent, raw, settled
 def live_of(place):
     """The live file of the one set."""
     return Path(place.folder) / LIVE
+
+
+def foreign(line):
+    """The line as another task's."""
+    return line_bytes({name: value for name, value in json.loads(line).items() if name != "crc"} | {"task": "f" * 32})
 
 
 def read_until_damage(place):
@@ -36,9 +42,10 @@ def read_until_damage(place):
     ("change", "said"),
     [
         (lambda lines: [*lines[:600], lines[600][:40] + b"#" * 30 + lines[600][70:], *lines[601:]], "not a line"),
+        (lambda lines: [*lines[:600], lines[600].replace(b"....", b"..;.", 1), *lines[601:]], "checksum"),
         (lambda lines: [*lines[:600], lines[599], *lines[600:]], "entry 600 behind entry 600"),
         (lambda lines: [*lines[:600], lines[601], lines[600], *lines[602:]], "entry 601 behind entry 602"),
-        (lambda lines: [*lines[:600], lines[600].replace(TASK.encode(), b"f" * 32), *lines[601:]], "of task 'ffff"),
+        (lambda lines: [*lines[:600], foreign(lines[600]), *lines[601:]], "of task 'ffff"),
         (lambda lines: [*lines[:600], lines[600][:-1], *lines[601:]], "not a line"),
         (lambda lines: [*lines[:600], b"\0" * 512 + lines[600], *lines[601:]], "not a line"),
     ],
@@ -175,7 +182,7 @@ def test_a_follower_ends_with_its_task(tmp_path):
     assert ([3, 4, 5], []) == ([line["seq"] for line in found], pauses)
     pauses = [1]
     again = asyncio.run(follow(follow_files(place.folder, Selection(after=2), pause)))
-    assert [to_line(line) for line in found] == [record.raw for record in again]
+    assert [line_bytes(line) for line in found] == [record.raw for record in again]
 
 
 def test_a_set_is_found_by_name_and_id_and_their_beginnings(tmp_path):
