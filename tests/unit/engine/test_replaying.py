@@ -598,6 +598,22 @@ def test_draws_that_are_no_longer_made_are_a_difference():
     assert replay(world, program, "tolerant").is_equal
 
 
+def test_reducers_and_edits_draw_what_they_drew():
+    """What is drawn between an outcome and its entry stands before both."""
+    world, read = World(), counted([])
+
+    async def program(task):
+        async for n in task.each("items", range(3)):
+            await task.act(read, n, then=lambda state, _: state.update(at=task.random()))
+            async with task.edit() as state:
+                state["id"] = task.new_id()
+
+    world.live(Play(program))
+    for mode in ("strict", "tolerant"):
+        replayed = replay(world, program, mode)
+        assert replayed.is_equal, replayed.divergence
+
+
 def test_branches_side_by_side_draw_what_they_drew():
     """Draws of coroutines that take turns come in the recorded order."""
     world, read = World(), counted([])

@@ -9,6 +9,7 @@ record of the lease ends (a kill, a pause, the last entry), the run ends. Called
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
@@ -51,11 +52,11 @@ class Follower(Sequencer):
         self.walk = walk
         self.draws = draws
         self.is_strict = mode == "strict"
-        self.has_ended = False  # the record did, before the program
         self.in_flight: set[str] = set()  # actions that wait for their answer
         self._waiting: list[_Waiting] = []
         self._provoked: set[int] = set()  # seqs of entries whose cause from outside was played
         self._outcome_of: dict[str, Callable[[e.ActionSettled], Outcome]] = {}  # of calls whose threads outlived them
+        self._is_past_draws = False
         self._cancels = 0
         self._jumps = 0  # of time, in which the program has made no entry
         self._stood = 0
@@ -99,6 +100,8 @@ class Follower(Sequencer):
         while (entry := self.walk.next) is not None and self._is_taken_in(entry.payload):
             self.walk.take_in(entry)
             self.walk.entries += isinstance(entry.payload, e.ValuesDrawn)  # the program's own, given one by one
+        if self._is_past_draws and entry is not None and isinstance(entry.payload, e.ValuesDrawn):
+            return next(itertools.islice(self.walk.ahead(), 1, None), None)
         return entry
 
     async def turn(self, fits: Callable[[], bool], *, is_act: bool, at_once: bool = True) -> None:
@@ -127,7 +130,7 @@ class Follower(Sequencer):
         if self.dead is not None:
             raise self.dead
         settled = self.settled(action)
-        if settled is None or (self.is_strict and not self._is_settling(action)):
+        if settled is None or (self.is_strict and not self._past_draws(lambda: self._is_settling(action))):
             raise self._stray(f"an outcome of action {action}, which has none here")
         if is_cancelled(settled):
             raise asyncio.CancelledError
@@ -139,6 +142,8 @@ class Follower(Sequencer):
 
     def expect_late(self, action: str, outcome_of: Callable[[e.ActionSettled], Outcome]) -> None:
         """Where the thread of `action` outlived its call, let another call wait for what it comes to, as it did."""
+        if action not in self.walk.late:
+            return
         settled = (entry.payload for entry in self.walk.ahead() if isinstance(entry.payload, e.ActionSettled))
         if any(one.action == action and one.by == "late" for one in settled):
             self.session.late[action] = asyncio.get_running_loop().create_future()
@@ -181,12 +186,12 @@ class Follower(Sequencer):
         if self.dead is not None:
             return self._cancel_all()
         head = self.head()
-        if self._let_go(lambda waiting: waiting.fits()) or self._let_go(lambda waiting: not waiting.is_act):
+        if self._let_go(_fits) or self._let_go(lambda waiting: not waiting.is_act):
             return True
         if head is None:
             self._end()
             return True
-        return self._come_late(head) or self._provoke(head)
+        return self._come_late(head) or self._provoke(head) or self._past_draws(lambda: self._let_go(_fits))
 
     def stuck(self, *, has_timers: bool) -> bool:
         """Nobody can go on; return whether that was changed, False to let the next timer come.
@@ -359,6 +364,14 @@ class Follower(Sequencer):
 
         return fits
 
+    def _past_draws(self, look: Callable[[], bool]) -> bool:
+        """Look behind values that are still to be drawn: a reducer may draw them once its outcome is there."""
+        self._is_past_draws = True
+        try:
+            return look()
+        finally:
+            self._is_past_draws = False
+
     def _let_go(self, is_wanted: Callable[[_Waiting], bool]) -> bool:
         for waiting in self._waiting:
             if not waiting.turn.done() and is_wanted(waiting):
@@ -399,7 +412,6 @@ class Follower(Sequencer):
 
     def _end(self) -> StoreBroken:
         """The record ends here, and with it this run."""
-        self.has_ended = True
         return self._die()
 
     def _die(self) -> StoreBroken:
@@ -416,6 +428,11 @@ class Follower(Sequencer):
         for task in tasks:
             task.cancel()
         return bool(tasks)
+
+
+def _fits(waiting: _Waiting) -> bool:
+    """Whether it is the turn of a coroutine that waits."""
+    return waiting.fits()
 
 
 def _is_in_lane(recorded: e.Payload, came: e.ActionIntended) -> bool:

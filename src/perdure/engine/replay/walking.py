@@ -41,6 +41,8 @@ class Walk:
         self.actions = 0  # outcomes among them
         self.remarks: list[str] = []
         self.divergence: Divergence | None = None
+        outcomes = (entry.payload for entry in record.entries if isinstance(entry.payload, e.ActionSettled))
+        self.late = frozenset(one.action for one in outcomes if one.by == "late")  # their threads outlived their calls
         self._store = store
         self._earlier: dict[int, bytes] = {}
         self._met: set[int] = set()  # indices over `place` that were met early
