@@ -164,6 +164,8 @@ def _decode_payload(header: Header, body: bytes) -> Payload:
             fields = upcast(header.kind, header.version, today, msgspec.json.decode(body))
             body = msgspec.json.encode(fields)
         payload: Payload = decoder.decode(body)
+    except LookupError as error:
+        raise Damaged(header.task, header.seq, f"no entry was ever written in version {header.version}") from error
     except msgspec.MsgspecError as error:
         raise Damaged(header.task, header.seq, f"its payload has the wrong shape: {error}") from error
     return payload

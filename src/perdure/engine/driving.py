@@ -19,8 +19,10 @@ import msgspec
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.core import recovery, resume
+from perdure.core.fold import Fold
 from perdure.engine import crashpoints
 from perdure.engine.boundary import Boundary
+from perdure.engine.loading import load_fold
 from perdure.engine.loops import current_place
 from perdure.engine.session import Session
 from perdure.engine.task import Task
@@ -33,6 +35,7 @@ from perdure.errors import (
     ResumeDiverged,
     RolledBack,
     StopRequested,
+    StoreError,
     StoreFull,
     TaskCancelled,
     TaskFailed,
@@ -110,7 +113,7 @@ async def refuse_crash_loop(session: Session) -> None:
     tools = ", ".join(sorted({f"{a.tool} ({a.action})" for a in ledger.open.values()})) or "no action"
     question = f"{ledger.starts_in_row} starts in a row ended in a crash with nothing settled; open was: {tools}"
     await ask_person(session, question, "crash_loop")
-    raise NeedsHuman(session.task, question, _resume(session), ledger.name)
+    raise NeedsHuman(session.task, question, _resume(ledger.name), ledger.name)
 
 
 @contextlib.asynccontextmanager
@@ -137,8 +140,11 @@ async def obeyed(session: Session) -> AsyncGenerator[None]:
         raise
     except StoreFull as full:
         session.sequencer.dead = session.sequencer.dead or full
-        doubt = "; what it was doing is in doubt and has to be settled first" if _in_doubt(session) else ""
-        raise TaskPaused(session.task, f"the store is full: {full}{doubt}", _next_after_pause(session)) from full
+        stored = session.fold
+        with contextlib.suppress(StoreError):
+            stored = await load_fold(session.world.store, session.task)  # without what found no room
+        doubt = "; what it was doing is in doubt and has to be settled first" if _in_doubt(stored) else ""
+        raise TaskPaused(session.task, f"the store is full: {full}{doubt}", _next_after_pause(stored)) from full
 
 
 @contextlib.contextmanager
@@ -283,7 +289,7 @@ async def _obey_stop(session: Session, stop: StopRequested) -> PerdureError:
         case _:
             by = "signal" if stop.by == "signal" else "person"
             await _pause(session, by, "")
-            return TaskPaused(session.task, f"task {name!r} was paused by {stop.by}", _next_after_pause(session))
+            return TaskPaused(session.task, f"task {name!r} was paused by {stop.by}", _next_after_pause(session.fold))
     await session.commit()
     session.tell("stopped", status=ledger.status, reason=ledger.reason)
     return error
@@ -306,28 +312,28 @@ async def _fail(session: Session, reason: str) -> Never:
 def _needs_human(session: Session) -> NeedsHuman:
     ledger = session.fold.ledger
     doubtful = ledger.question_action
-    command = _settle(session, doubtful) if doubtful else _show(session)
+    command = _settle(ledger.name, doubtful) if doubtful else _show(session)
     if ledger.question_key:
         command = f"perdure answer {shlex.quote(ledger.name)} TEXT"
     return NeedsHuman(session.task, ledger.reason, command, ledger.name)
 
 
-def _in_doubt(session: Session) -> str:
+def _in_doubt(fold: Fold) -> str:
     """Return the action of which only a person can say what became of it, "" where there is none."""
-    return next((a.action for a in session.fold.ledger.open.values() if resume.rule_for(a) == "doubt"), "")
+    return next((a.action for a in fold.ledger.open.values() if resume.rule_for(a) == "doubt"), "")
 
 
-def _next_after_pause(session: Session) -> str:
-    action = _in_doubt(session)
-    return _settle(session, action) if action else _resume(session)
+def _next_after_pause(fold: Fold) -> str:
+    action = _in_doubt(fold)
+    return _settle(fold.ledger.name, action) if action else _resume(fold.ledger.name)
 
 
-def _settle(session: Session, action: str) -> str:
-    return f"perdure settle {shlex.quote(session.fold.ledger.name)} {action} --happened | --did-not-happen"
+def _settle(name: str, action: str) -> str:
+    return f"perdure settle {shlex.quote(name)} {action} --happened | --did-not-happen"
 
 
-def _resume(session: Session) -> str:
-    return f"perdure resume {shlex.quote(session.fold.ledger.name)}"
+def _resume(name: str) -> str:
+    return f"perdure resume {shlex.quote(name)}"
 
 
 def _doubtful(session: Session) -> str:

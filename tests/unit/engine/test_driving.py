@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 import perdure
+from perdure.clock import SystemClock
 from perdure.engine.loading import load_fold
-from perdure.errors import TaskFinished
+from perdure.errors import StoreFull, TaskFinished
+from perdure.stores.memory import MemoryStore, MemoryWorld
+from perdure.testing.faults import FaultyStore
 from tests.worlds import DEAD, Death, Play, Stop, World, counted, until
 
 
@@ -495,3 +498,30 @@ async def declared(task, words):
     if task.attempt == 1:
         raise Stop
     return " ".join(words)
+
+
+def test_a_full_store_names_what_is_in_doubt_on_record_whichever_append_found_no_room():
+    """The line to type is `settle` where the intent of an effect is on record and its outcome found no room."""
+
+    @perdure.tool(effect="irreversible")
+    async def fire() -> int:
+        return 1
+
+    async def program(task):
+        await task.act(fire)
+
+    async def full_at(number):
+        world = MemoryWorld()
+        store = FaultyStore(MemoryStore(world, SystemClock()), fail_at=number, error="full")
+        try:
+            async with perdure.open(store) as runtime:
+                await runtime.run(Play(program), "job")
+        except perdure.TaskPaused as paused:
+            fold = await load_fold(MemoryStore(world, SystemClock()), paused.task)
+            return bool(fold.ledger.open), paused.next_command.split()[1], "in doubt" in str(paused)
+        except StoreFull:
+            return None
+        return None
+
+    seen = {asyncio.run(full_at(number)) for number in range(1, 9)} - {None}
+    assert {(True, "settle", True), (False, "resume", False)} == seen
