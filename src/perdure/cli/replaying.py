@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +38,8 @@ class ReplayOptions(TaskOptions, frozen=True, kw_only=True):
 @taking(ReplayOptions)
 def replay(options: ReplayOptions) -> None:
     """Run a task's program again on its record. No tool is called, nothing is written."""
+    import asyncio
+
     from perdure import operations
 
     if options.recovery and (options.tolerant or options.app):
