@@ -23,13 +23,15 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     began = time.monotonic()
+    told: set[int] = set()
 
     def tell(campaign: Campaign) -> None:
+        for seed in sorted(campaign.failed.keys() - told):
+            told.add(seed)
+            sys.stdout.write(f"seed {seed}: {campaign.failed[seed][0]}\n")
         if campaign.seeds % 1_000 == 0:
-            sys.stdout.write(
-                f"{campaign.seeds} seeds, {time.monotonic() - began:.0f} s, {len(campaign.failed)} failed\n"
-            )
-            sys.stdout.flush()
+            sys.stdout.write(f"{campaign.seeds} seeds, {time.monotonic() - began:.0f} s\n")
+        sys.stdout.flush()
 
     campaign = run(range(given.first, given.first + given.seeds), given.processes, tell)
     missed = campaign.missed() if given.seeds >= _ALL_MET_FROM else []

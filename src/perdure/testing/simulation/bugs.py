@@ -8,15 +8,15 @@ Never active outside of such a block. Called by `tests/simulation`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import msgspec
 
+from perdure.core import snapshots
 from perdure.core.fold import Fold
-from perdure.engine import runtime, snapshotting
+from perdure.engine import runtime
 from perdure.engine.loading import load_fold
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.session import Session
@@ -50,20 +50,7 @@ def _no_fence() -> AbstractContextManager[None]:
 
 def _aliasing() -> AbstractContextManager[None]:
     """A snapshot is made of the live state, which goes on changing while it is encoded."""
-    make = snapshotting.make_snapshot
-
-    async def make_of_live(session: Session, seq: int) -> None:
-        async def load_live(store: Store, task: str, at: int | None = None) -> Fold:
-            shadow = await load_fold(store, task, at)
-            if task == session.task:
-                shadow.tree = session.fold.tree
-            await asyncio.sleep(0.01)
-            return shadow
-
-        with patched(snapshotting, "load_fold", load_live):
-            await make(session, seq)
-
-    return patched(snapshotting, "make_snapshot", make_of_live)
+    return patched(snapshots, "clone", lambda state: state)
 
 
 def _counters_reset() -> AbstractContextManager[None]:

@@ -93,7 +93,7 @@ def _allowed(story: Story, ending: Ending) -> frozenset[str]:
         allowed |= _STORE_FAILURES
         allowed |= {"TaskUnknown"}
     if disturbance.rival:
-        allowed |= {"TaskBusy"}
+        allowed |= {"TaskBusy", "TaskUnknown"}  # unknown: the rival has put away a task that had no entry yet
     if ending.number >= RIVALS:
         allowed |= {"TaskBusy", "NameTaken"}
     if "stop" in disturbance.says:
