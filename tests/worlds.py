@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import perdure
 from perdure.codec import values
 from perdure.core.fold import Fold
-from perdure.engine import crashpoints, leases
+from perdure.engine import leases
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.runtime import Runtime
 from perdure.model.entry import Driver, Entry, Raw
 from perdure.model.strategy import Strategy
-from perdure.ports import Append
 from perdure.stores.memory import MemoryStore, MemoryWorld
+from perdure.testing import Death, FakeClock
+from perdure.testing.points import MortalStore
 
 DEAD: Final = "dead"  # what `World.live` returns for a life that was ended
-
-
-class Killed(BaseException):
-    """Plays SIGKILL inside one process: no handler of the library may catch it."""
 
 
 class Stop(perdure.UsageError):
@@ -52,25 +50,11 @@ async def until(holds: Callable[[], object]) -> None:
         await asyncio.sleep(0)
 
 
-class StillClock:
+class StillClock(FakeClock):
     """A clock that only moves when it is told to, or by `step_us` at each look."""
 
     def __init__(self, step_us: int = 1) -> None:
-        self.at_us = 1_800_000_000_000_000
-        self.step_us = step_us
-
-    def now(self) -> int:
-        """UTC in microseconds since 1970."""
-        self.at_us += self.step_us
-        return self.at_us
-
-    def monotonic(self) -> float:
-        """Seconds; the same clock."""
-        return self.at_us / 1_000_000
-
-    def advance(self, seconds: float) -> None:
-        """Move on."""
-        self.at_us += int(seconds * 1_000_000)
+        super().__init__(step_us=step_us)
 
 
 class CountedIds:
@@ -97,49 +81,6 @@ class CountedIds:
         """A float in [0, 1)."""
         self.drawn += 1
         return self.drawn / (1 << 53)
-
-
-class Death:
-    """When a life ends: at its n-th append (before or after the store has it), or at its n-th crash point.
-
-    `where`: "before_append", "after_append", the name of a crash point, "any" (crash point), "never".
-    """
-
-    def __init__(self, where: str = "never", number: int = 1) -> None:
-        self.where = where
-        self.left = number
-        self.is_dead = False
-        self.points: list[str] = []  # crash points reached
-
-    def meet(self, where: str) -> None:
-        """Die if this is the place; once dead, everything that is still tried dies too."""
-        if where in crashpoints.NAMES:
-            self.points.append(where)
-        if self.where == where or (self.where == "any" and where in crashpoints.NAMES):
-            self.left -= 1
-        if self.is_dead or self.left == 0:
-            self.is_dead = True
-            raise Killed
-
-
-class MortalStore(MemoryStore):
-    """A handle on a world through which nothing goes once its life has ended."""
-
-    def __init__(self, world: MemoryWorld, clock: StillClock, death: Death) -> None:
-        super().__init__(world, clock)
-        self._death = death
-
-    def append(self, task: str, append: Append) -> Awaitable[None]:
-        """As the memory store's, with death before and after it."""
-        self._death.meet("before_append")
-        answer = super().append(task, append)
-        self._death.meet("after_append")
-        return answer
-
-    def _open_world(self) -> MemoryWorld:
-        if self._death.is_dead:
-            raise Killed
-        return super()._open_world()
 
 
 class Play:
@@ -179,9 +120,9 @@ class World:
         self.ids = CountedIds()
         self.points: list[str] = []  # crash points of the last life
 
-    def store(self, death: Death | None = None) -> MemoryStore:
+    def store(self, death: Death | None = None) -> MortalStore:
         """Return a new handle."""
-        return MortalStore(self.memory, self.clock, death or Death())
+        return MortalStore(MemoryStore(self.memory, self.clock), death or Death())
 
     @contextlib.asynccontextmanager
     async def runtime(self, death: Death | None = None, **options: Any) -> AsyncIterator[Runtime]:
@@ -243,23 +184,16 @@ class World:
         return [type(entry.payload).__name__ for entry in self.journal(name)]
 
 
-@contextlib.contextmanager
-def dying(death: Death) -> Iterator[None]:
+def dying(death: Death) -> AbstractContextManager[None]:
     """Let crash points lead to `death` while the block runs."""
-    reach = crashpoints.reach
-
-    crashpoints.reach = death.meet
-    try:
-        yield
-    finally:
-        crashpoints.reach = reach
+    return death.awaited()
 
 
 @contextlib.contextmanager
 def thought_dead(runtime: Runtime) -> Iterator[None]:
     """Let others see no sign of life of `runtime`, which goes on all the same."""
     token = runtime._presence.holder.token
-    leases._here.discard(token)
+    leases.lose_sight(token)
     try:
         yield
     finally:

@@ -308,20 +308,15 @@ def test_a_cancel_outranks_a_pause():
 def test_a_name_whose_first_append_was_refused_is_free_again():
     """The same runtime and any other may start a task of that name; nothing of the first is left."""
     world = World()
-    append, refusals = MemoryStore.append, [1]
-
-    def refuse_first(self, task, one):
-        if refusals:
-            refusals.pop()
-            return _refused()
-        return append(self, task, one)
+    refusals = [1]
 
     async def program(task):
         return "done"
 
     async def main():
         async with world.runtime() as runtime:
-            runtime.store.append = refuse_first.__get__(runtime.store)
+            append = runtime.store.append
+            runtime.store.append = lambda task, one: _refused() if refusals and refusals.pop() else append(task, one)
             with pytest.raises(StoreFull):
                 await runtime.run(Play(program), "job")
             return await runtime.run(Play(program), "job")
