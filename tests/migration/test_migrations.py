@@ -267,6 +267,29 @@ def test_a_new_field_with_a_default_needs_no_migration(world):
     assert (1, 1) == (migrated.from_version, migrated.to_version)
 
 
+@perdure.migration(from_version=1, program="same")
+def leave(state: dict[str, Any]) -> dict[str, Any]:
+    """The shape has not changed, what it means has."""
+    return state
+
+
+@perdure.program(name="same", state_version=2)
+async def same(task):
+    """Return the version that the journal has now."""
+    return task._session.fold.document.state_version
+
+
+def test_a_migration_that_changes_nothing_is_on_record(world):
+    """Or else it would run at each opening, and an older program would go on with the state."""
+
+    async def resume():
+        async with world.runtime() as runtime:
+            return await runtime.resume("job", same)
+
+    assert 2 == asyncio.run(resume())
+    assert 1 == len(migrated_in(world))
+
+
 def test_two_migrations_from_one_version_are_refused():
     """Nobody could say which is meant."""
     with pytest.raises(perdure.UsageError, match="whole number"):

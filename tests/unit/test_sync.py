@@ -336,6 +336,40 @@ def test_leaving_the_block_waits_for_other_threads():
     assert "paused" == ledger_of(store).ledger.status
 
 
+let_go = threading.Event()
+
+
+@perdure.tool(effect="irreversible")
+def slow() -> str:
+    """Take until it is let go."""
+    begun.set()
+    let_go.wait(20)
+    return "sent"
+
+
+@perdure.sync.program
+def sending(task):
+    """Make one slow call, and another behind it."""
+    sent = task.using(key="s").act(slow)
+    task.checkpoint("sent")
+    return sent
+
+
+def test_leaving_the_block_in_order_lets_other_threads_finish():
+    """Their programs come to their ends: the runtime is not taken from under them."""
+    store, results = new_store(), []
+    begun.clear()
+    let_go.clear()
+    with perdure.sync.open(store) as runtime:
+        thread = threading.Thread(target=lambda: results.append(runtime.run(sending, "job")))
+        thread.start()
+        assert begun.wait(20)
+        threading.Timer(0.05, let_go.set).start()
+    thread.join(20)
+    assert ["sent"] == results
+    assert "succeeded" == ledger_of(store).ledger.status
+
+
 stuck = threading.Event()
 came_out = []
 

@@ -18,7 +18,7 @@ import msgspec
 from perdure.core import resume
 from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, LeftBehind, Twin, Unanchored
 from perdure.engine import arguments, crashpoints, dispatch
-from perdure.engine.boundary import Boundary
+from perdure.engine.boundary import Boundary, cancellations, comes_of_cancellation
 from perdure.engine.loading import read_entry, result_of
 from perdure.engine.outcomes import (
     GUARDED,
@@ -298,20 +298,22 @@ async def _intend(session: Session, work: Work) -> None:
 
 async def _dispatch(session: Session, work: Work) -> Outcome:
     value: object = None
-    runner = asyncio.current_task()
-    cancellations = runner.cancelling() if runner else 0
+    before = cancellations()
     with Boundary() as caught:
         try:
             value = await dispatch.call(session, work, lambda thread: _outlived(session, work, thread))
         except asyncio.CancelledError as error:
             outcome = await fail(session, work, error)
-            if runner and runner.cancelling() == cancellations:
+            if cancellations() == before:
                 return outcome  # nobody has cancelled us: something inside the tool was, and it let that out
             raise
     if caught.error is None:
         crashpoints.reach("after_effect")
         return await (succeed(session, work, value) if work.tool.valid is None else judge(session, work, value))
-    return await fail(session, work, caught.error)
+    outcome = await fail(session, work, caught.error)
+    if comes_of_cancellation(caught.error, before):
+        raise asyncio.CancelledError
+    return outcome
 
 
 def _outlived(session: Session, work: Work, thread: asyncio.Future[Any]) -> None:

@@ -5,8 +5,11 @@ Used for tools, reducers, hooks and programs. Cancellation, Ctrl-C and our own u
 
 from __future__ import annotations
 
+import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
+
+_CHAIN_MAX: Final = 20
 
 
 class Boundary:
@@ -25,3 +28,24 @@ class Boundary:
             self.error = error
             return True
         return False
+
+
+def cancellations() -> int:
+    """Return how often the running task was asked to end, and has not said that this was heeded."""
+    running = asyncio.current_task()
+    return running.cancelling() if running is not None else 0
+
+
+def comes_of_cancellation(error: BaseException, before: int) -> bool:
+    """Whether foreign code has made `error` of a request to end that came since there were `before` of them.
+
+    The count alone does not say so: task groups of some versions of Python leave it higher than it was.
+    """
+    if cancellations() <= before:
+        return False
+    found: BaseException | None = error
+    for _ in range(_CHAIN_MAX):
+        if found is None or isinstance(found, asyncio.CancelledError):
+            break
+        found = found.__cause__ or found.__context__
+    return found is not None

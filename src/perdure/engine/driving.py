@@ -21,7 +21,7 @@ from perdure.codec.leaves import LeafWriter
 from perdure.core import recovery, resume
 from perdure.core.fold import Fold
 from perdure.engine import crashpoints
-from perdure.engine.boundary import Boundary
+from perdure.engine.boundary import Boundary, cancellations, comes_of_cancellation
 from perdure.engine.loading import load_fold
 from perdure.engine.loops import current_place
 from perdure.engine.session import Session
@@ -183,7 +183,7 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
     session.tell("program_called", attempt=session.fold.ledger.attempt)
     current_place.set(None)
     result: Any = None
-    asked_before = _cancellations()
+    asked_before = cancellations()
     with Boundary() as caught:
         with ungrouped():
             result = await program.fn(Task(session), **arguments)
@@ -197,16 +197,10 @@ async def _call(session: Session, program: Drivable, arguments: Mapping[str, Any
         raise ours
     if session.stop is not None:
         raise session.stop  # what leaves a program that was asked to stop comes of that, and is no failure
-    if _cancellations() > asked_before:
+    if comes_of_cancellation(error, asked_before):
         raise asyncio.CancelledError
     await _recover(session, error)
     return None
-
-
-def _cancellations() -> int:
-    """Return how often the running task was asked to end, and has not said that this was heeded."""
-    running = asyncio.current_task()
-    return running.cancelling() if running is not None else 0
 
 
 async def _recover(session: Session, error: Exception) -> None:

@@ -88,6 +88,16 @@ async def in_a_program_that_translates(task, entered):
         raise RuntimeError(f"{task.name} was interrupted") from None
 
 
+async def in_a_program_that_catches_all(task, entered):
+    """It was asked once, comes to its next act, and turns what that raises into an error."""
+    entered.set()
+    await until(lambda: task._session.stop or asyncio.current_task().cancelling())
+    try:
+        await task.note("next")
+    except BaseException:  # noqa: BLE001 - as careless code does
+        raise ValueError("something went wrong") from None
+
+
 async def in_a_group(task, entered):
     """One of several, in a task group."""
     async with asyncio.TaskGroup() as group:
@@ -99,6 +109,18 @@ async def in_an_edit(task, entered):
     async with task.edit() as state:
         state["n"] = 1
         await _sleep(entered)
+
+
+def asked_once(runtime, _running):
+    """As by one signal."""
+    runtime.request_stop()
+
+
+def test_what_a_program_makes_of_the_first_request_is_no_failure():
+    """It is paused all the same."""
+    world, ended = stopped(in_a_program_that_catches_all, asked_once)
+    assert isinstance(ended, perdure.TaskPaused)
+    expect_nothing_counted(world)
 
 
 @STOPS
@@ -166,4 +188,21 @@ def test_who_was_cancelled_before_may_still_run_a_program_that_fails():
         asyncio.current_task().uncancel()
 
     asyncio.run(main())
+    assert 1 == world.fold().ledger.failures
+
+
+def test_a_failure_in_a_task_group_is_a_failure():
+    """Groups of some versions of Python leave their task looking cancelled; that alone is no stop."""
+    world = World()
+
+    async def program(task):
+        @perdure.tool(effect="pure")
+        async def broken() -> None:
+            raise ValueError("bad")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(task.act(broken))
+
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(Play(program, failures_max=1))
     assert 1 == world.fold().ledger.failures

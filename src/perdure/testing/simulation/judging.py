@@ -252,10 +252,13 @@ def _judge_counters(fold: Fold, entries: list[e.Entry]) -> Iterator[str]:
         match entry.payload:
             case e.ActionIntended(action=action):
                 open_.add(action)
-            case e.ActionSettled(action=action, outcome=outcome) if outcome != "in_doubt" and action in open_:
+            case e.ActionSettled(action=action, outcome=outcome, error=error) if (
+                outcome != "in_doubt" and action in open_
+            ):
                 open_.discard(action)
                 counted["actions"] += 1
-                counted["failed"] += outcome == "failed"
+                was_stopped = error is not None and error.failure_class == "cancelled"
+                counted["failed"] += outcome == "failed" and not was_stopped
             case e.RolledBackEntry():
                 counted["rollbacks"] += 1
             case e.ProgramCalled():
