@@ -33,6 +33,10 @@ def still_asked(session: Session, *, by_hand: bool) -> StopRequested | None:
 
 async def _take_in(session: Session, messages: list[Message]) -> None:
     """Record the messages; the store removes them in the same append, so each is taken in exactly once."""
+    messages = [message for message in messages if message.id not in session.received]
+    if not messages:
+        return
+    session.received.update(message.id for message in messages)
     for message in messages:
         session.put(e.MessageReceived(message=message.id, what=message.what, text=message.text))  # type: ignore[arg-type]  # words are checked by `post`'s callers
         if message.what == "answer":

@@ -26,8 +26,8 @@ from perdure.engine.ticker import Ticker
 from perdure.errors import (
     BranchLeft,
     EditOpen,
-    ForkedRuntime,
     NestedAct,
+    PerdureError,
     ResumeDiverged,
     StopRequested,
     StoreBroken,
@@ -120,6 +120,7 @@ class Session:
         self.stop: StopRequested | None = None
         self.runner: asyncio.Task[Any] | None = None  # of the program, to be cancelled when it must stop now
         self.drawn: list[object] = []
+        self.received: set[str] = set()  # messages on record, whose append may still be on its way
         self.is_closed = False
         self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
@@ -230,7 +231,7 @@ class Session:
         """Wait until all that was put is durable. A cancellation of the caller does not take it back."""
         try:
             await self.sequencer.flush(consumed)
-        except (StoreError, ForkedRuntime) as error:
+        except PerdureError as error:  # whatever it is: the fold is ahead of the store from here on
             self.sequencer.dead = error
             raise
         if self.after_commit is not None:
