@@ -11,7 +11,7 @@ from perdure.clock import SystemClock
 from perdure.errors import LogDamaged, TaskAmbiguous, TaskUnknown, UsageError
 from perdure.logs.lines import line_bytes
 from perdure.logs.reading import Follower, Torn, find_set, read_set
-from perdure.logs.scroll import LIVE, Written, numbered, open_scroll, read_stub
+from perdure.logs.scroll import LIVE, Written, numbered, open_lines, open_scroll, read_stub
 from perdure.model import entry as e
 from perdure.operations import rebuild_log
 from perdure.views.history import Selection, file_lines, follow_files, follow_lines, log_lines, select
@@ -124,6 +124,24 @@ def test_a_follower_misses_nothing_while_files_rotate(tmp_path, stride):
     follower.close()
     scroll.close()
     assert lines == found
+
+
+def test_files_that_are_closed_between_two_looks_are_not_passed_over(tmp_path, monkeypatch):
+    """The live file that is opened may be a later one than that which was there when the folder was listed."""
+    journal, place = Journal(TASK).notes(60), Place(tmp_path, file_bytes=1_000)
+    lines = [Written(read_stub(one).seq, 0, one) for one in journal.lines()]
+    scroll = open_scroll(place.folder, place.files)
+    late = [lines[20:40], lines[40:]]
+
+    def slow_open(path):
+        if late and path.endswith(LIVE):
+            scroll.write(late.pop(0))
+        return open_lines(path)
+
+    scroll.write(lines[:20])
+    monkeypatch.setattr("perdure.logs.reading.open_lines", slow_open)
+    assert [one.raw for one in lines] == place.read()
+    scroll.close()
 
 
 def test_a_follower_waits_for_the_rest_of_a_line(tmp_path):

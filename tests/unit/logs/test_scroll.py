@@ -74,11 +74,12 @@ def _written(journal, after):
 
 def test_what_is_copied_is_the_journal_line_by_line(tmp_path):
     """Files of many rotations hold every line once, in order, byte for byte as the store gives them."""
-    journal, place = Journal(TASK).notes(100), Place(tmp_path)
+    journal, place = Journal(TASK, e.CheckpointMarked(name="far back")).notes(100), Place(tmp_path)
     for _ in range(3):
         assert place.copy(journal)
         assert journal.lines() == place.read()
         journal.write(intent(f"a{journal.seq}"), settled(f"a{journal.seq}", journal.seq + 1)).notes(20)
+    assert b'"checkpoint":"far back"' in place.read()[-21]
     names = sorted(os.listdir(place.folder))
     assert len(numbered(place.folder)) > 10
     assert {"live.ndjson", "lock"} == {name for name in names if not name.endswith(".ndjson.zst")}
