@@ -11,10 +11,14 @@ import perdure
 from perdure.errors import ForkedRuntime
 from tests.fire.acting import tick_on
 
+PARENT = os.getpid()
+
 
 @perdure.tool(effect="pure")
 async def read(number: int) -> int:
-    """Do nothing."""
+    """Say where it is called, if that is in a child."""
+    if os.getpid() != PARENT:
+        os.write(1, b"called in the child\n")
     return number
 
 

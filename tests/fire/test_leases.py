@@ -80,7 +80,8 @@ def test_a_moving_holder_is_never_robbed(tmp_path):
                 while time.monotonic() < end:
                     began = time.monotonic()
                     with pytest.raises(perdure.TaskBusy, match=f"process {holder.process.pid}"):
-                        await runtime.run(tick_on, "job", args={"count": 10_000})
+                        async with asyncio.timeout(10):
+                            await runtime.run(tick_on, "job", args={"count": 10_000})
                     waits.append(time.monotonic() - began)
                     await asyncio.sleep(0.1)
 
@@ -90,6 +91,7 @@ def test_a_moving_holder_is_never_robbed(tmp_path):
     print(f"challenges: {len(waits)}, the longest took {max(waits):.3f} s")
     assert len(waits) > 10
     assert max(waits) < TTL_S
+    assert sorted(waits)[len(waits) // 2] < TTL_S / 10, "they had to watch him"
     assert {1} == set(_epochs(look(place)))
 
 
@@ -102,13 +104,14 @@ def test_a_loop_that_hangs_for_longer_than_its_lease_keeps_it(tmp_path):
         while 1 not in holder.acks:
             with Child(place, world, program="hang", count=3, ttl_s=TTL_S) as challenger:
                 challenger.finish()
-            refused += challenger.refusals
             holder.overhear()
+            if 1 not in holder.acks:
+                assert ["TaskBusy"] == challenger.refusals, challenger.lines
+                refused += challenger.refusals
         holder.finish()
     print(f"challenges while it hung: {len(refused)}")
     assert "result went on" == holder.lines[-1]
     assert len(refused) >= 3
-    assert {"TaskBusy"} == set(refused)
     assert {1} == set(_epochs(look(place)))
 
 
