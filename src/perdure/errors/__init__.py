@@ -1,0 +1,194 @@
+"""Every exception that perdure raises, in one tree. Raised everywhere, caught by users and by the CLI.
+
+PerdureError
+├── StoreError
+│   ├── StoreBusy          another process holds the store's write lock for too long
+│   ├── StoreFull          no room left on the device; nothing was written
+│   ├── StoreBroken        the store failed in a way after which nothing it says can be trusted
+│   ├── StoreTooNew        written by a later version of perdure; left untouched
+│   ├── StoreUnreadable    not a perdure store, or no permission to read it
+│   ├── Damaged            stored bytes do not match their digests; names task and seq
+│   ├── LogDamaged         a file of the log is damaged; names file and line
+│   ├── Conflict           the journal's head is not where the writer thought
+│   ├── Fenced             the writer's lease epoch is old
+│   ├── NameTaken          an unfinished task of that name exists
+│   ├── TaskUnknown        no task of that name or id
+│   ├── TaskAmbiguous      a prefix fits more than one task
+│   └── Unsupported        a power that this store does not declare
+├── CodecError             stored bytes are not what the codec writes
+│   ├── UnknownTag         a tag of the value codec that this version does not know
+│   └── UnknownKind        an entry kind or version that this version does not know
+├── UsageError             the call was wrong and nothing was done
+│   ├── Unstorable         a value outside the codec's domain
+│   ├── LimitExceeded      a number of ``limits.py`` was passed
+│   ├── ReadOnlyState, StaleView, EditClash, EditOpen
+│   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
+│   ├── ToolUndeclared     a callable that was never declared as a tool
+│   ├── ProgramNotImportable
+│   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
+│   ├── GoalUnknown        the chosen model does not understand this goal
+│   ├── KeyReused          the same key with other arguments
+│   ├── KeyMissing         an equal effect without a key is on record
+│   ├── EffectNotAnchored  an effect's outcome could be lost by what comes next
+│   ├── NestedAct          an act inside a running tool
+│   ├── ActionsInFlight    not possible while actions are running
+│   ├── CheckpointUnknown
+│   ├── ActionUnknown      ``settle`` was given an id that is not open or in doubt
+│   ├── TaskMismatch       other goal, arguments or initial state than recorded
+│   ├── TaskFinished       the task has ended
+│   ├── BranchLeft         a call from a branch that was rolled back
+│   ├── ForkedRuntime      a runtime used in a child of the process that opened it
+│   ├── LoopBlocked        a call of perdure.sync in the thread of its own event loop
+│   ├── NothingAsked       an answer to a task that waits for none
+│   ├── StateVersion       no migration leads from the recorded state to this program
+│   └── StateInvalid       the state is not what ``state_type=`` says
+├── ActionError
+│   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
+│   ├── OutcomeUnknown     whether the effect happened is not known
+│   ├── ReducerFailed      ``then=`` raised; the outcome is recorded, its patch is not
+│   └── CheckFailed        ``task.check`` was not met
+└── TaskStopped            how ``run`` ends without a result
+├── TaskPaused, TaskParked, NeedsHuman, ResumeDiverged, TaskFailed, TaskCancelled, TaskBusy
+
+Unwound (BaseException)    leaves a program so that no ``except Exception`` keeps it
+├── RolledBack             the document jumped; the program is called anew
+└── StopRequested          a pause or cancel was asked for, by a person or a signal
+"""
+
+from __future__ import annotations
+
+from perdure.errors.base import (
+    PerdureError,
+)
+from perdure.errors.endings import (
+    ActionError,
+    ActionFailed,
+    ActionTimedOut,
+    CheckFailed,
+    NeedsHuman,
+    OutcomeUnknown,
+    ReducerFailed,
+    ResumeDiverged,
+    RolledBack,
+    StopRequested,
+    TaskBusy,
+    TaskCancelled,
+    TaskFailed,
+    TaskParked,
+    TaskPaused,
+    TaskStopped,
+    Unwound,
+)
+from perdure.errors.store import (
+    CodecError,
+    Conflict,
+    Damaged,
+    Fenced,
+    LogDamaged,
+    NameTaken,
+    StoreBroken,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreTooNew,
+    StoreUnreadable,
+    TaskAmbiguous,
+    TaskUnknown,
+    UnknownKind,
+    UnknownTag,
+    Unsupported,
+)
+from perdure.errors.usage import (
+    ActionsInFlight,
+    ActionUnknown,
+    BranchLeft,
+    CheckpointUnknown,
+    ConfigInvalid,
+    EditClash,
+    EditOpen,
+    EffectNotAnchored,
+    ForkedRuntime,
+    GoalUnknown,
+    KeyMissing,
+    KeyReused,
+    LimitExceeded,
+    LoopBlocked,
+    NestedAct,
+    NothingAsked,
+    ProgramNotImportable,
+    ReadOnlyState,
+    StaleView,
+    StateInvalid,
+    StateVersion,
+    TaskFinished,
+    TaskMismatch,
+    ToolInvalid,
+    ToolUndeclared,
+    Unstorable,
+    UsageError,
+)
+
+__all__ = [
+    "ActionError",
+    "ActionFailed",
+    "ActionTimedOut",
+    "ActionUnknown",
+    "ActionsInFlight",
+    "BranchLeft",
+    "CheckFailed",
+    "CheckpointUnknown",
+    "CodecError",
+    "ConfigInvalid",
+    "Conflict",
+    "Damaged",
+    "EditClash",
+    "EditOpen",
+    "EffectNotAnchored",
+    "Fenced",
+    "ForkedRuntime",
+    "GoalUnknown",
+    "KeyMissing",
+    "KeyReused",
+    "LimitExceeded",
+    "LogDamaged",
+    "LoopBlocked",
+    "NameTaken",
+    "NeedsHuman",
+    "NestedAct",
+    "NothingAsked",
+    "OutcomeUnknown",
+    "PerdureError",
+    "ProgramNotImportable",
+    "ReadOnlyState",
+    "ReducerFailed",
+    "ResumeDiverged",
+    "RolledBack",
+    "StaleView",
+    "StateInvalid",
+    "StateVersion",
+    "StopRequested",
+    "StoreBroken",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "StoreTooNew",
+    "StoreUnreadable",
+    "TaskAmbiguous",
+    "TaskBusy",
+    "TaskCancelled",
+    "TaskFailed",
+    "TaskFinished",
+    "TaskMismatch",
+    "TaskParked",
+    "TaskPaused",
+    "TaskStopped",
+    "TaskUnknown",
+    "ToolInvalid",
+    "ToolUndeclared",
+    "UnknownKind",
+    "UnknownTag",
+    "Unstorable",
+    "Unsupported",
+    "Unwound",
+    "UsageError",
+]
