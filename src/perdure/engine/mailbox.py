@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from perdure.engine.asking import put_answer
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
@@ -14,15 +16,17 @@ class Mailbox:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._looking = asyncio.Lock()  # what one look has read, and not yet taken out, another would take in again
 
     async def look(self, sessions: dict[str, Session]) -> None:
         """Take in what has arrived for any of `sessions`."""
         if not sessions:
             return
-        for task, messages in (await self._store.messages(list(sessions))).items():
-            session = sessions.get(task)
-            if session is not None and session.sequencer.dead is None:
-                await _take_in(session, messages)
+        async with self._looking:
+            for task, messages in (await self._store.messages(list(sessions))).items():
+                session = sessions.get(task)
+                if session is not None and session.sequencer.dead is None:
+                    await _take_in(session, messages)
 
 
 def still_asked(session: Session, *, by_hand: bool) -> StopRequested | None:

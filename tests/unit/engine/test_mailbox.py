@@ -81,3 +81,26 @@ def test_a_paused_task_goes_on_where_it_was():
         return await task.using(key="k").act(slow)
 
     assert "slow" == world.live(Play(program))
+
+
+def test_two_looks_at_once_take_a_message_in_once():
+    """The beat may look while a task is opened; neither reads what the other has not yet taken out."""
+    world = World()
+
+    async def program(task):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(looks[0]({task.id: task._session}))
+        return task.messages
+
+    looks = []
+
+    async def main():
+        async with world.runtime() as runtime:
+            looks.append(runtime._mailbox.look)
+            task = asyncio.create_task(runtime.run(Play(program), "job"))
+            await until(lambda: world.memory.tasks)
+            await runtime.store.post(next(iter(world.memory.tasks)), Message(id="m", what="tell", text="hurry"))
+            return await task
+
+    assert ["hurry"] == asyncio.run(main())
