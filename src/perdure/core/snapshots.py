@@ -7,11 +7,13 @@ half of an older one.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final, cast
 
 import msgspec
 
 from perdure.codec import leaves
+from perdure.core.container import clone
 from perdure.core.fold import FOLD_VERSION, Fold
 from perdure.core.touched import Touched
 from perdure.core.tracking import StateTree
@@ -19,6 +21,10 @@ from perdure.errors import CodecError
 from perdure.limits import SNAPSHOT_FROM_BYTES, SNAPSHOT_PART_BYTES
 from perdure.model.document import Document
 from perdure.model.ledger import Ledger
+
+_IMAGE_PARTS_MAX: Final = 20_000  # elements of the state and records beside it: to copy them takes a few milliseconds
+_CONTAINERS: Final = frozenset((dict, list, tuple, set, frozenset))
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class _Stored(msgspec.Struct, kw_only=True):
@@ -29,8 +35,8 @@ class _Stored(msgspec.Struct, kw_only=True):
     branch: int
     digest: str  # of the entry at seq: ties the snapshot to its chain
     at: int
-    document: Document
-    ledger: Ledger
+    document: msgspec.Raw
+    ledger: msgspec.Raw
     touched: msgspec.Raw
     state: msgspec.Raw
 
@@ -43,28 +49,54 @@ def is_due(fold: Fold) -> bool:
     return fold.bytes_since_snapshot > SNAPSHOT_FROM_BYTES + fold.snapshot_size
 
 
+class Image:
+    """A fold at one moment: `state` is its state, or a copy of it where it goes on changing; the rest is encoded."""
+
+    def __init__(self, fold: Fold, state: object) -> None:
+        self.seq = fold.seq
+        self.branch = fold.branch
+        self._state = state
+        self._rest = _Stored(
+            version=FOLD_VERSION,
+            task=fold.task,
+            seq=fold.seq,
+            epoch=fold.epoch,
+            branch=fold.branch,
+            digest=fold.digest.hex(),
+            at=fold.at,
+            document=msgspec.Raw(_encode(fold.document)),
+            ledger=msgspec.Raw(_encode(fold.ledger)),
+            touched=msgspec.Raw(leaves.encode_whole(fold.touched.to_value())),
+            state=msgspec.Raw(b"{}"),
+        )
+
+    def encode(self) -> bytes:
+        """Return the bytes of the snapshot; may be called in another thread."""
+        state = msgspec.Raw(leaves.encode_whole(self._state))
+        return msgspec.json.encode(msgspec.structs.replace(self._rest, state=state))
+
+
+def take_image(fold: Fold) -> Image | None:
+    """Return an image of a fold that goes on changing; None where to copy it would hold up the loop.
+
+    Must not be called while an edit is open: what it has written so far is in no entry.
+    """
+    if _count_records(fold) + _count_parts(fold.tree.root, _IMAGE_PARTS_MAX) > _IMAGE_PARTS_MAX:
+        return None
+    return Image(fold, clone(fold.tree.root))
+
+
 def encode_fold(fold: Fold) -> bytes:
     """Return the bytes of `fold`; big leaves of the state stay names of blobs that the journal has stored."""
-    stored = _Stored(
-        version=FOLD_VERSION,
-        task=fold.task,
-        seq=fold.seq,
-        epoch=fold.epoch,
-        branch=fold.branch,
-        digest=fold.digest.hex(),
-        at=fold.at,
-        document=fold.document,
-        ledger=fold.ledger,
-        touched=msgspec.Raw(leaves.encode_whole(fold.touched.to_value())),
-        state=msgspec.Raw(leaves.encode_whole(fold.tree.root)),
-    )
-    return msgspec.json.encode(stored)
+    return Image(fold, fold.tree.root).encode()
 
 
 def decode_fold(raw: bytes, blobs: dict[bytes, bytes]) -> Fold:
     """Return the fold in `raw`. Raises CodecError for anything that `encode_fold` of this version does not write."""
     try:
         stored = msgspec.json.decode(raw, type=_Stored)
+        document = msgspec.json.decode(stored.document, type=Document)
+        ledger = msgspec.json.decode(stored.ledger, type=Ledger)
     except msgspec.MsgspecError as error:
         raise CodecError(f"not a snapshot: {error}") from error
     if stored.version != FOLD_VERSION:
@@ -72,7 +104,7 @@ def decode_fold(raw: bytes, blobs: dict[bytes, bytes]) -> Fold:
     fold = Fold(stored.task)
     fold.seq, fold.epoch, fold.branch, fold.at = stored.seq, stored.epoch, stored.branch, stored.at
     fold.digest = bytes.fromhex(stored.digest)
-    fold.document, fold.ledger = stored.document, stored.ledger
+    fold.document, fold.ledger = document, ledger
     fold.touched = Touched.from_value(leaves.decode(bytes(stored.touched), {}))
     state: Any = leaves.decode(bytes(stored.state), blobs)
     fold.tree = StateTree(state)
@@ -88,3 +120,23 @@ def digest_of(raw: bytes) -> bytes:
 def parts_of(raw: bytes) -> list[bytes]:
     """Return `raw` in the pieces in which it is stored."""
     return [raw[start : start + SNAPSHOT_PART_BYTES] for start in range(0, len(raw), SNAPSHOT_PART_BYTES)]
+
+
+def _count_parts(root: object, most: int) -> int:
+    """Return how many elements all containers in `root` have, or a number above `most`."""
+    parts, pending = 0, [root]
+    while pending and parts <= most:
+        node = cast("Any", pending.pop())
+        items = cast("Iterable[object]", node.values() if type(node) is dict else node)
+        parts += len(cast("list[object]", node))
+        pending += [item for item in items if type(item) in _CONTAINERS]
+    return parts
+
+
+def _count_records(fold: Fold) -> int:
+    """Return how many records of document and ledger there are, of the kinds that come to be many."""
+    document, ledger = fold.document, fold.ledger
+    kept = (document.keyed, document.anchored, document.loose, *document.places.values())
+    marks = (document.checkpoints, document.checks, document.answers)
+    told = (ledger.open, ledger.failed_keys, ledger.messages, ledger.lessons, ledger.facts)
+    return sum(map(len, (*kept, *marks, *told)))

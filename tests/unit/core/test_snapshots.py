@@ -9,6 +9,7 @@ from perdure.core import snapshots
 from perdure.core.fold import Fold
 from perdure.errors import CodecError
 from perdure.limits import SNAPSHOT_FROM_BYTES, SNAPSHOT_PART_BYTES
+from perdure.model.patch import Op
 from tests.worlds import Play, Stop, World, counted
 
 STATE = {"text": "é\ud800", (1, "k"): [1.5, None, {2, 3}], "big": "b" * 10_000, "raw": b"\x00"}
@@ -56,6 +57,32 @@ def test_a_fold_comes_back_whole():
     assert fold.touched.to_value() == back.touched.to_value()
     assert raw == snapshots.encode_fold(back)
     assert len(raw) < 5_000
+
+
+def test_an_image_is_the_fold_of_its_moment():
+    """It is what `encode_fold` gave when it was taken, whatever happens to the fold meanwhile."""
+    _, fold = grown()
+    raw = snapshots.encode_fold(fold)
+    image = snapshots.take_image(fold)
+    assert raw == snapshots.encode_fold(fold)
+    fold.tree.root["text"] = "later"
+    fold.tree.root[1, "k"][2].add(4)
+    fold.tree.root[1, "k"].append("later")
+    fold.document.keyed.clear()
+    fold.document.checks["later"] = 1
+    fold.ledger.facts.append("later")
+    fold.touched.mark([Op(kind="put", path=("later",), value=1)], fold.seq + 1)
+    fold.seq += 1
+    assert raw == image.encode()
+    assert raw != snapshots.encode_fold(fold)
+
+
+@pytest.mark.parametrize(("most", "is_taken"), [(100, True), (15, True), (14, False), (0, False)])
+def test_no_image_is_taken_of_what_takes_long_to_copy(most, is_taken, monkeypatch):
+    """Elements of all containers of the state count, and records beside it: nine and six."""
+    monkeypatch.setattr(snapshots, "_IMAGE_PARTS_MAX", most)
+    _, fold = grown()
+    assert is_taken == (snapshots.take_image(fold) is not None)
 
 
 def test_an_inline_task_comes_back_too():

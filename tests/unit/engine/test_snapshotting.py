@@ -5,9 +5,12 @@ import asyncio
 import msgspec
 import pytest
 
+import perdure
 from perdure.core import snapshots
 from perdure.engine.loading import load_fold
+from perdure.engine.snapshotting import make_snapshot
 from perdure.model.entry import SnapshotTaken
+from perdure.stores.memory import MemoryStore
 from tests.worlds import Play, Stop, World, counted
 
 TURNS = 60
@@ -54,6 +57,13 @@ def _from_one(world, stored):
         return world.fold()
     finally:
         stored.snapshots = kept
+
+
+def _fold_at(world, seq):
+    async def load():
+        return await load_fold(world.store(), next(iter(world.memory.tasks)), seq)
+
+    return asyncio.run(load())
 
 
 @pytest.mark.usefixtures("small")
@@ -142,3 +152,69 @@ def test_an_earlier_entry_is_folded_from_a_snapshot_before_it():
         kept, stored.snapshots = stored.snapshots, {}
         assert asyncio.run(at(seq)) == with_snapshots
         stored.snapshots = kept
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("most", [20_000, 0])
+def test_from_the_live_fold_or_from_the_store_is_the_same(most, monkeypatch):
+    """Every snapshot that was ever saved is the fold from entry 1 to its entry, byte for byte."""
+    monkeypatch.setattr(snapshots, "_IMAGE_PARTS_MAX", most)
+    saved = {}
+    save = MemoryStore.save_snapshot
+
+    async def save_and_keep(self, task, head, parts):
+        saved[head.seq] = b"".join(parts)
+        await save(self, task, head, parts)
+
+    monkeypatch.setattr(MemoryStore, "save_snapshot", save_and_keep)
+    world, stored = _grown()
+    stored.snapshots = {}
+    assert saved
+    for seq, raw in saved.items():
+        assert snapshots.encode_fold(_fold_at(world, seq)) == raw
+
+
+def test_no_image_is_taken_in_the_middle_of_an_edit():
+    """What an open edit has written so far is in no entry: the fold is read from the store instead."""
+    world = World()
+    taken = []
+
+    async def program(task):
+        session = task._session
+        await task.act(counted([]), 1)
+        async with task.edit() as state:
+            state["got"].append("half")
+            await make_snapshot(session, session.fold.seq)
+            taken.append(session.fold.seq)
+        raise Stop
+
+    with pytest.raises(Stop):
+        world.live(Play(program, state={"got": []}))
+    (stored,) = world.memory.tasks.values()
+    (seq,) = stored.snapshots
+    assert [seq + 1] == taken  # the entry that names it
+    assert b"half" not in stored.snapshots[seq][1]
+
+
+def test_an_image_is_saved_only_when_its_entries_are_durable():
+    """A free intent waits for its outcome; a snapshot that shows it brings it to the store first."""
+    world = World()
+    seen = []
+
+    async def program(task):
+        session = task._session
+
+        @perdure.tool(effect="pure")
+        async def look():
+            assert session.sequencer.pending_since is not None
+            await make_snapshot(session, session.fold.seq)
+            seen.append(await session.world.store.head(task.id))
+
+        await task.act(look)
+        raise Stop
+
+    with pytest.raises(Stop):
+        world.live(Play(program, state={}))
+    (stored,) = world.memory.tasks.values()
+    (seq,) = stored.snapshots
+    assert seen[0][0] >= seq

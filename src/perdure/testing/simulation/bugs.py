@@ -50,7 +50,11 @@ def _no_fence() -> AbstractContextManager[None]:
 
 def _aliasing() -> AbstractContextManager[None]:
     """A snapshot is made of the live state, which goes on changing while it is encoded."""
-    return patched(snapshots, "clone", lambda state: state)
+
+    def keep(state: object) -> object:
+        return state
+
+    return patched(snapshots, "clone", keep)
 
 
 def _counters_reset() -> AbstractContextManager[None]:
