@@ -109,9 +109,9 @@ async def follow_files(folder: str, selection: Selection, pause: Pause) -> Async
     try:
         while True:
             found = follower.next()
+            if found is None and has_ended:
+                return
             if found is None:
-                if has_ended:
-                    return
                 await pause()
                 continue
             has_ended = found.stub.kind in _ENDS or (has_ended and found.stub.kind == "snapshot_taken")

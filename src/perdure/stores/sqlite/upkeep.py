@@ -84,13 +84,17 @@ def _backup(source: sqlite3.Connection, file: str, copied: Copied | None, given_
             os.rename(part, file)
             _sync(os.path.dirname(os.path.abspath(file)))
         finally:
-            for remains in (part, f"{part}-wal", f"{part}-shm", f"{part}-journal"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(remains)
+            _clear_away(part)
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise StoreFull(file) from error
         raise StoreUnreadable(file, error.strerror or str(error)) from error
+
+
+def _clear_away(part: str) -> None:
+    for remains in (part, f"{part}-wal", f"{part}-shm", f"{part}-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(remains)
 
 
 def _copy(source: sqlite3.Connection, part: str, copied: Copied | None, given_up: threading.Event) -> None:
