@@ -287,7 +287,8 @@ class Stage:
         life = Life(self.story, number, disturbance)
         rival = Life(self.story, number + RIVALS, Disturbance()) if disturbance.rival else None
         self._lives = [life] if rival is None else [life, rival]
-        self._later(disturbance.says_at_s, self._say, life)
+        for word in disturbance.says:
+            self.loop.call_later(disturbance.says_at_s, self._say, life, word)
         second: asyncio.Future[Ending] | None = None
         first = self._begin(life, by_hand=by_hand)
         if rival is not None:
@@ -350,30 +351,28 @@ class Stage:
                 when: When = chance.pick(("before", "after"))
                 return Disturbance(fault=fault, fault_at=chance.between(1, 80), when=when)
             case "says":
-                word = chance.weighted((("pause", 4), ("cancel", 1), ("stop", 4), ("interrupt", 4)))
+                word = chance.weighted((("pause", 4), ("cancel", 3), ("stop", 4), ("interrupt", 4)))
                 return Disturbance(says=(*says, word), says_at_s=at_s)
             case _:
                 rival: Literal["robs", "meets"] = "robs" if chance.holds(0.8) else "meets"
                 return Disturbance(rival=rival, rival_at_s=at_s)
 
-    def _later(self, delay_s: float, call: Any, *args: object) -> None:
-        self.loop.call_later(delay_s, call, *args)
-
-    def _say(self, life: Life) -> None:
+    def _say(self, life: Life, word: str) -> None:
         """Say to a life what it is to hear, unless it is over."""
         story, runtime = self.story, life.runtime
-        for word in life.disturbance.says:
-            if life.is_over or life.process.is_dead or runtime is None or not story.task:
-                return
-            if word == "stop":
-                life.process.context.run(runtime.request_stop)
-            elif word == "interrupt" and life.runner is not None:
-                life.process.context.run(life.runner.cancel)
-            elif word != "cancel" or story.has_enough:
-                message = Message(id=f"message {len(story.said)}", what=word, text="by the way")
-                story.said.append(message.id)
-                poster = MemoryStore(story.memory, story.clock)
-                self.loop.create_task(poster.post(story.task, message))
+        if life.is_over or life.process.is_dead or runtime is None or not story.task:
+            return
+        if word == "stop":
+            life.process.context.run(runtime.request_stop)
+        elif word == "interrupt" and life.runner is not None:
+            life.process.context.run(life.runner.cancel)
+        elif word == "cancel" and not story.has_enough:
+            self.loop.call_later(_PATIENCE_S / 4, self._say, life, word)
+        else:
+            message = Message(id=f"message {len(story.said)}", what=word, text="by the way")
+            story.said.append(message.id)
+            poster = MemoryStore(story.memory, story.clock)
+            self.loop.create_task(poster.post(story.task, message))
 
     def _choose(self, number: int) -> int:
         """Most of the time the step that is ready longest, as in asyncio."""
