@@ -16,6 +16,7 @@ import msgspec
 
 from perdure.core import snapshots
 from perdure.core.fold import Fold
+from perdure.core.snapshots import Image
 from perdure.engine import runtime
 from perdure.engine.loading import load_fold
 from perdure.engine.sequencer import Sequencer
@@ -51,10 +52,10 @@ def _no_fence() -> AbstractContextManager[None]:
 def _aliasing() -> AbstractContextManager[None]:
     """A snapshot is made of the live state, which goes on changing while it is encoded."""
 
-    def keep(state: object) -> object:
-        return state
+    def take_image(fold: Fold) -> Image:
+        return Image(fold, fold.tree.root)
 
-    return patched(snapshots, "clone", keep)
+    return patched(snapshots, "take_image", take_image)
 
 
 def _counters_reset() -> AbstractContextManager[None]:

@@ -239,9 +239,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[[*_Ts], R], *args: *_Ts) -> asyncio.Future[R]:
         """Call `func` in a step of its own, and answer when a thread would have ended."""
-        del executor
         answer: asyncio.Future[R] = self.create_future()
-        self.call_soon(self._work, answer, func, args)
+        waits_s = self._thread_s() if executor is None and self._thread_s is not None else 0.0  # for a thread
+        self.call_later(waits_s, self._work, answer, func, args)
         return answer
 
     def _work(self, answer: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
