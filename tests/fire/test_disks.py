@@ -12,8 +12,14 @@ COUNT = 4
 CALLS_MAX = 400
 WHY_NOT_FULL = disks.why_not()
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="failing system calls are NOT tested: no strace")
-# What is made to fail, and in which steps the normal run goes through the calls (`make fire` takes every one).
-SWEEPS = (("fdatasync", "EIO", 3), ("pwrite64", "EIO", 21), ("pwrite64", "ENOSPC", 21))
+# What is made to fail: the call, how, whether the database is there already, and in which steps the normal run goes
+# through the calls (`make fire` takes every one). Calls are counted in each thread by itself.
+SWEEPS = (
+    ("fdatasync", "EIO", True, 3),
+    ("pwrite64", "EIO", True, 9),
+    ("pwrite64", "ENOSPC", True, 15),
+    ("pwrite64", "EIO", False, 21),
+)
 
 
 def strace(folder, call, error, first, last):
@@ -25,9 +31,11 @@ def strace(folder, call, error, first, last):
     return ["strace", "-f", "-qq", "--seccomp-bpf", *paths, "-e", f"trace={call}", "-e", fault, "-o", str(trace)], trace
 
 
-def faulty_run(folder, call, error, number):
+def faulty_run(folder, call, error, number, *, is_made):
     """Run once with the `number`-th call failing; return the child and how many calls failed."""
     folder.mkdir(parents=True)
+    if is_made:
+        look(folder / "a.db")
     last = number + 2 if error == "ENOSPC" else number
     under, trace = strace(folder, call, error, number, last)
     rounds = 30 if error == "ENOSPC" else 2
@@ -37,11 +45,13 @@ def faulty_run(folder, call, error, number):
 
 
 @needs_strace
-@pytest.mark.parametrize(("call", "error", "step"), [
+@pytest.mark.parametrize(("call", "error", "is_made", "step"), [
     *SWEEPS,
-    *(pytest.param(call, error, 1, marks=pytest.mark.slow) for call, error, _ in SWEEPS),
+    *(pytest.param(*sweep[:3], 1, marks=pytest.mark.slow) for sweep in SWEEPS),
+    pytest.param("fdatasync", "EIO", False, 1, marks=pytest.mark.slow),
+    pytest.param("pwrite64", "ENOSPC", False, 1, marks=pytest.mark.slow),
 ])  # fmt: skip
-def test_any_system_call_may_fail(call, error, step, tmp_path):
+def test_any_system_call_may_fail(call, error, is_made, step, tmp_path):
     """Whichever sync or write fails: what was acknowledged is there when the store is opened again, nothing is doubled.
 
     After an error of input or output the same process never gets another answer than StoreBroken; a full device lets it
@@ -50,12 +60,12 @@ def test_any_system_call_may_fail(call, error, step, tmp_path):
     faults, ends = 0, []
     for number in range(1, CALLS_MAX, step):
         folder = tmp_path / f"{number:03}"
-        child, injected = faulty_run(folder, call, error, number)
+        child, injected = faulty_run(folder, call, error, number, is_made=is_made)
         if not injected:
             assert [f"result {COUNT}"] == child.lines[-1:], child.process.stderr.read()
             break
         faults += injected
-        ends.append(child.lines[-1].split()[1 if child.refusals else 0])
+        ends.append("success" if child.lines[-1].startswith("result") else child.refusals[-1])
         place = f"{call} {number}: {child.lines}"
         assert set(child.refusals) <= _allowed(error, child), place
         if error == "EIO" and child.acks and child.refusals:
@@ -68,6 +78,7 @@ def test_any_system_call_may_fail(call, error, step, tmp_path):
         shutil.rmtree(folder)
     print(f"failed calls: {faults} ({call}, {error}), runs ended with: {sorted(set(ends))}")
     assert faults > 0
+    assert not is_made or set(ends) != {"StoreFull"}, "no fault has met an act"
     assert number < CALLS_MAX - step
 
 
