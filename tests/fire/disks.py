@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 EXT4_SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
+CAP_SYS_ADMIN = 21
 WITHOUT_FLUSHING = struct.pack("I", 2)  # EXT4_GOING_FLAGS_NOLOGFLUSH: not even ext4's own journal is written
 
 
@@ -18,12 +19,18 @@ def why_not(*programs: str) -> str:
     missing = [name for name in ("mount", "umount", *programs) if not shutil.which(name)]
     if missing:
         return f"not installed: {', '.join(missing)}"
-    if os.geteuid() != 0:
-        return "only root may mount"
+    if os.geteuid() != 0 or not _may_administrate():
+        return "only root (CAP_SYS_ADMIN) may mount"
     if "losetup" not in programs:
         return ""
     found = subprocess.run(["losetup", "-f"], capture_output=True, text=True, check=False)
     return "" if found.returncode == 0 else f"no loop device: {found.stderr.strip()}"
+
+
+def _may_administrate() -> bool:
+    with open("/proc/self/status") as status:
+        held = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff"))
+    return bool(held >> CAP_SYS_ADMIN & 1)
 
 
 class Disk:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -11,7 +12,14 @@ from tests.fire.children import Child, doubled, go_on, look, settle_if_asked
 COUNT = 4
 CALLS_MAX = 400
 WHY_NOT_FULL = disks.why_not()
-needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="failing system calls are NOT tested: no strace")
+
+
+def _can_trace() -> bool:
+    tried = ["strace", "-o", "/dev/null", "true"]
+    return bool(shutil.which("strace")) and subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+needs_strace = pytest.mark.skipif(not _can_trace(), reason="failing system calls are NOT tested here: no strace")
 # What is made to fail: the call, how, whether the database is there already, and in which steps the normal run goes
 # through the calls (`make fire` takes every one). Calls are counted in each thread by itself.
 SWEEPS = (
