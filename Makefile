@@ -5,6 +5,8 @@ PYTHON  ?=
 JOBS    ?= auto
 SEEDS   ?= 100000
 FIRST   ?= 0
+PEERS   ?= ../shared/peers
+ROUNDS  ?= 3
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -12,12 +14,12 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check simulate soak bench crash fire lock clean
+.PHONY: help setup demo test check simulate soak bench bench-peers million crash fire lock clean
 .DELETE_ON_ERROR:
 
 help:  ## say what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' | while IFS='|' read -r target what; do \
-		printf '  make %-8s %s\n' "$$target" "$$what"; done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | while IFS='|' read -r target what; do \
+		printf '  make %-11s %s\n' "$$target" "$$what"; done
 
 setup: $(VENV)/.dev  ## make .venv with everything to run, test and check
 
@@ -36,6 +38,14 @@ check: $(VENV)/.dev  ## lint, format, types, import contracts
 
 bench: $(VENV)/.dev  ## measure speed beside a bare SQLite insert
 	$(BIN)/python bench/run.py
+
+bench-peers: FORCE  ## measure beside DBOS and LangGraph in one run: PEERS=folder of their benchmark
+	@if test -d $(PEERS); then $(MAKE) --no-print-directory .venv-peers/.ok && \
+		.venv-peers/bin/python bench/peers/run.py --peers $(PEERS) --rounds $(ROUNDS); \
+	else echo "perdure: skipped, the peers' benchmark is not at $(PEERS) (PEERS=folder)"; fi
+
+million: $(VENV)/.dev  ## measure a task of a million entries: opening, log, verify (some minutes)
+	$(BIN)/python bench/million.py
 
 crash: $(VENV)/.dev  ## kill it at every point: the whole crash sweep, slow ones too
 	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "slow or not slow" tests/crash tests/docs
@@ -67,6 +77,13 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@$(INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
+# What is compared with is none of perdure's business otherwise: an environment of its own, without pins.
+.venv-peers/.ok: requirements/base.txt
+	@scripts/venv.sh .venv-peers $(PYTHON)
+	@.venv-peers/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+		dbos langgraph langgraph-checkpoint-sqlite msgspec rich typer zstandard
+	@touch $@
+
 .PHONY: FORCE
 FORCE:
 
@@ -83,5 +100,5 @@ lock: $(VENV)/.base  ## write requirements/*.txt again from pyproject.toml (UPGR
 	@! grep -nE '(https?|file):' requirements/*.txt
 
 clean:  ## remove .venv, caches and what was built; never a task
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-peers build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
