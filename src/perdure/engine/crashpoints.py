@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Final
 
 NAMES: Final = (
@@ -56,7 +56,7 @@ def arm(spec: str) -> None:
 
 
 @contextlib.contextmanager
-def watched(by: Callable[[str], None]) -> Iterator[None]:
+def watched(by: Callable[[str], None]) -> Generator[None]:
     """Call `by(name)` at each point while the block runs; what it raises is raised there."""
     global _watching, _watcher
     before = _watching, _watcher

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from perdure.engine.boundary import Boundary
@@ -51,9 +52,7 @@ async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[An
             return tool.call(given, effect_key)
         if tool.is_coroutine:
             return await tool.call(given, effect_key)
-        run = contextvars.copy_context().run
-        loop = asyncio.get_running_loop()
-        thread = loop.run_in_executor(session.world.threads, run, _call_in_thread, tool, given, effect_key)
+        thread = _start_thread(session, partial(_call_in_thread, tool, given, effect_key))
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
         if thread is not None:
@@ -64,6 +63,16 @@ async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[An
     finally:
         session.world.ticker.disarm(deadline)
         current_tool.reset(token)
+
+
+def _start_thread(session: Session, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Have `work` done by a thread that sees the context variables of the caller."""
+    context = contextvars.copy_context()
+
+    def run() -> Any:  # noqa: ANN401 - whatever the tool returns
+        return context.run(work)
+
+    return asyncio.get_running_loop().run_in_executor(session.world.threads, run)
 
 
 def _call_in_thread(tool: Tool[..., Any], given: Mapping[str, object], effect_key: str) -> Any:  # noqa: ANN401
