@@ -73,9 +73,8 @@ def _show(found: list[dict[str, object]]) -> None:
                 resumes[driver][key].append(float(str(row["resume_s"])))
     cells = sorted(rates[_OURS], reverse=True)
     heads = [f"{n:,} actions" if mode == "run" else f"50 tasks of {n}" for mode, n in cells]
-    print(
-        f"| actions a second, perdure = 1 | {' | '.join(heads)} | resume of {max(n for mode, n in cells if mode == 'run'):,} |"
-    )
+    longest = max(cell for cell in cells if cell[0] == "run")
+    print(f"| actions a second, perdure = 1 | {' | '.join(heads)} | resume of {longest[1]:,} |")
     print("|---|" + "--:|" * (len(cells) + 1))
     for driver, name in _DRIVERS.items():
         ratios = [_ratio(rates[driver][cell], rates[_OURS][cell]) for cell in cells]
