@@ -234,7 +234,7 @@ def test_a_dry_run_says_what_would_be_found_and_changes_nothing(perdure, spawn):
     code, out, err = perdure("resume", "d", "--dry-run")
     assert 3 == code
     assert "stop last action: whether fire happened is not known: perdure settle d" in out
-    assert "--accept 'last action'" in err
+    assert "the row says what to type" in err
     assert before == perdure("show", "d", "--json")[1]
 
 

@@ -282,6 +282,9 @@ def _say_report(name: str, rows: tuple[ReportRow, ...], *, as_json: bool) -> Non
         for row in rows:
             say(str(row))
     stops = [row.name for row in rows if row.verdict == "stop"]
+    if stops == ["last action"]:  # it names its own way out, and going over it would stop at the same call
+        complain("perdure: it would stop here; the row says what to type")
+        raise typer.Exit(exits.NEEDS_A_PERSON)
     if stops:
         accepting = " ".join(f"--accept {shlex.quote(stop)}" for stop in stops)
         complain(f"perdure: it would stop here; to go on all the same: perdure resume {shlex.quote(name)} {accepting}")

@@ -258,7 +258,9 @@ def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAc
 
 def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _patched: bool) -> None:  # noqa: FBT001
     document, ledger = fold.document, fold.ledger
-    ledger.open.pop(payload.action, None)
+    released = ledger.open.pop(payload.action, None)
+    if released is not None:
+        _keep_effect_key(ledger, released)  # should an equal call come all the same, its service knows it
     document.loose = [kept for kept in document.loose if kept.action != payload.action]
     document.anchored = {key: kept for key, kept in document.anchored.items() if kept.action != payload.action}
     ledger.facts.append(f"action {payload.action} is kept as it happened; no call will claim it")
@@ -367,10 +369,10 @@ def _failure_observed(fold: Fold, _header: Header, payload: e.FailureObserved, _
 
 
 def _forget_failed(document: Document, action: str) -> None:
-    """Forget the failed effect that has left the program: it is made again (all of them where it is not known)."""
-    document.loose = [kept for kept in document.loose if not (kept.failed and action in {"", kept.action})]
+    """Forget the failed effect that has left the program: it is made again. The others were dealt with."""
+    document.loose = [kept for kept in document.loose if not (kept.failed and action == kept.action)]
     for group in (document.keyed, *document.places.values()):
-        for key in [key for key, kept in group.items() if kept.failed and action in {"", kept.action}]:
+        for key in [key for key, kept in group.items() if kept.failed and action == kept.action]:
             del group[key]
 
 

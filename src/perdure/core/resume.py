@@ -156,18 +156,21 @@ def find_unanchored(document: Document, claimed: AbstractSet[str], index: LooseI
 def actions_in_question(document: Document, ledger: Ledger) -> set[str]:
     """Return the ids of which `find`, `find_unanchored` and `left_behind` may ask whether they are claimed."""
     kept = (*document.loose, *document.anchored.values())
-    failed = (one for group in (document.keyed, *document.places.values()) for one in group.values() if one.failed)
-    return {one.action for one in (*kept, *failed)} | ledger.open.keys()
+    failed = (one for one in document.keyed.values() if one.failed)
+    placed = (one for group in document.places.values() for one in group.values() if not one.free)
+    return {one.action for one in (*kept, *failed, *placed)} | ledger.open.keys()
 
 
-def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> list[str]:
+def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str], *, at_end: bool = True) -> list[str]:
     """Return the actions with effects that the program has not asked for again, as "tool (action id)".
 
-    An edit, a checkpoint or the end of the program may not pass them: they would be forgotten.
+    An edit, a checkpoint or the end of the program may not pass them: they would be forgotten. One that is open under
+    a key or at a place is found by that later as well, and only the end (`at_end`) may not pass it.
     """
     waiting = [kept for kept in document.loose if not (kept.free or kept.failed) and kept.action not in claimed]
     loose = [f"{kept.tool} ({kept.action})" for kept in waiting]
-    open_ = [f"{a.tool} ({a.action})" for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed]
+    held = [a for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed]
+    open_ = [f"{a.tool} ({a.action})" for a in held if at_end or not a.key]
     return loose + open_
 
 
@@ -209,7 +212,11 @@ def _find_keyed(
     if kept is not None:
         return Answered(kept) if kept.digest == call.digest else Clash(kept.settled)
     found = _interrupted(call, names, ledger, claimed)
-    if isinstance(found, Fresh) and document.anchored and not (call.loop or call.effect.is_free):
+    if call.effect.is_free or not isinstance(found, Fresh):
+        return found
+    if call.loop:
+        return LeftBehind() if _passes_one_in_body(call, names, document, ledger, claimed) else found
+    if document.anchored:
         anchored = _anchored(call, names, document)
         if anchored is not None and anchored.action not in claimed:
             return Answered(anchored)  # the program has given its call a key since
@@ -235,6 +242,17 @@ def _find_anchored(
 def _anchored(call: Call, names: tuple[str, ...], document: Document) -> Kept | None:
     found = (document.anchored.get(key_of(name, call.digest.hex())) for name in names)
     return next((kept for kept in found if kept is not None), None)
+
+
+def _passes_one_in_body(
+    call: Call, names: tuple[str, ...], document: Document, ledger: Ledger, claimed: AbstractSet[str]
+) -> bool:
+    """As `_passes_one`, of the body of a loop from which the call comes."""
+    kept = (one for one in document.places.get(call.loop, {}).values() if not (one.free or one.failed))
+    if any(one.tool in names and one.action not in claimed for one in kept):
+        return True
+    open_ = (a for a in ledger.open.values() if a.loop == call.loop and not a.effect.is_free and a.tool in names)
+    return any(a.action not in claimed for a in open_)
 
 
 def _passes_one(names: tuple[str, ...], document: Document, ledger: Ledger, claimed: AbstractSet[str]) -> bool:

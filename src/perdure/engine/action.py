@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -37,6 +37,7 @@ from perdure.engine.outcomes import (
 )
 from perdure.engine.session import Session
 from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused, ReducerFailed, UsageError
+from perdure.limits import TICK_S
 from perdure.model import entry as e
 from perdure.model.failure import ErrorRecord
 from perdure.model.ledger import OpenAction
@@ -44,6 +45,8 @@ from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.patch import Op
 from perdure.tools import Tool
 from perdure.tools.recording import record_error
+
+_TURNS_MAX: Final = 20  # that branches beside a call are given to ask for what is on record
 
 
 def perform(
@@ -138,10 +141,24 @@ async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
         case Unanchored(kept):
             raise EffectNotAnchored(kept.action, kept.tool)
         case Twin(kept):
-            raise KeyMissing(work.call.tool, kept.settled)
+            keep = f"perdure settle {fold.ledger.name} {kept.action} --keep"
+            raise KeyMissing(work.call.tool, kept.settled, keep)
         case LeftBehind():
-            session.refuse_left_behind(f"another call of {work.call.tool!r}")
-            raise KeyMissing(work.call.tool, fold.seq)
+            if await _is_asked_for_after_all(session, work):
+                return await _answer(session, work)
+            session.refuse_left_behind(f"another call of {work.call.tool!r}", at_end=True)
+            raise KeyMissing(work.call.tool, fold.seq, f"perdure show {fold.ledger.name}")
+
+
+async def _is_asked_for_after_all(session: Session, work: Work) -> bool:
+    """Whether a branch beside this one asks for the effect on record: it may only not have had its turn yet."""
+    for _ in range(_TURNS_MAX):
+        await asyncio.sleep(TICK_S / 5)
+        session.gate(f"act {work.call.tool!r}", work.lap)
+        found = resume.find(work.call, session.fold.document, session.fold.ledger, session.claimed, session.loose)
+        if not isinstance(found, LeftBehind):
+            return True
+    return False
 
 
 def _effect_key(session: Session, work: Work, failed: str) -> str:
@@ -165,9 +182,18 @@ async def _hand_out(session: Session, work: Work, seq: int, *, unapplied: bool) 
     if unapplied and work.then is not None:
         while not session.edit_closed.is_set():
             await session.edit_closed.wait()
+        session.gate(f"act {work.call.tool!r}", work.lap)
+        if not _is_unapplied(session, settled.action):  # an equal call beside this one has taken it
+            return (await _answer(session, work))[1]
         await _apply_late(session, work, settled.action, rebuilt(work, result, settled.by))
         result = await result_of(store, session.task, seq, settled)  # the reducer may have changed what it was given
     return Succeeded(rebuilt(work, result, settled.by), valid=not settled.invalid)
+
+
+def _is_unapplied(session: Session, action: str) -> bool:
+    document = session.fold.document
+    groups = (document.loose, document.keyed.values(), *(group.values() for group in document.places.values()))
+    return any(kept.action == action and kept.unapplied for group in groups for kept in group)
 
 
 async def _apply_late(session: Session, work: Work, action: str, value: object) -> None:
@@ -189,11 +215,20 @@ async def _go_on(session: Session, work: Work, earlier: OpenAction) -> Outcome:
     work.intent = earlier.intent
     session.claim(work.action)
     crashpoints.reach("during_recovery")
+    session.running[work.action] = _this_task()  # whoever ends this call of the program waits for it from here on
+    try:
+        return await _go_on_alone(session, work, earlier)
+    finally:
+        session.running.pop(work.action, None)
+
+
+async def _go_on_alone(session: Session, work: Work, earlier: OpenAction) -> Outcome:
     late = session.late.get(work.action)
     if late is not None:
         outcome = await asyncio.shield(late)
         if outcome is not None:
             return outcome
+        session.gate(f"act {work.call.tool!r}", work.lap)
         if work.action not in session.fold.ledger.open:  # somebody has settled it
             session.claimed.discard(work.action)
             return (await _answer(session, work))[1]
@@ -214,6 +249,7 @@ async def _ask_the_world(session: Session, work: Work, earlier: OpenAction) -> O
     if found is False and wait_s > 0:  # "no" counts only when a slow first call could no longer arrive
         await asyncio.sleep(wait_s)
         found = await dispatch.probe(session, work.tool, work.arguments.plain)
+    session.gate(f"act {work.call.tool!r}", work.lap)
     if found is None:
         return await _leave_in_doubt(session, work, "the probe could not tell whether it happened")
     if found is False:
@@ -244,7 +280,7 @@ async def _run(session: Session, work: Work) -> Outcome:
         await _intend(session, work)
         return await _dispatch(session, work)
     finally:
-        del session.running[work.action]
+        session.running.pop(work.action, None)
         session.slots.give()
 
 

@@ -124,10 +124,10 @@ async def obeyed(session: Session) -> AsyncGenerator[None]:
             raise session.stop
         yield
     except StopRequested as stop:
-        await session.drain()
+        await _end_what_runs(session)
         raise await _obey_stop(session, stop) from None
     except asyncio.CancelledError:
-        await session.drain(now=True)
+        await _end_what_runs(session, now=True)
         if session.stop is None:
             await _pause(session, "signal", "cancelled")
             raise
@@ -147,6 +147,16 @@ async def obeyed(session: Session) -> AsyncGenerator[None]:
         raise TaskPaused(session.task, f"the store is full: {full}{doubt}", _next_after_pause(stored)) from full
 
 
+async def _end_what_runs(session: Session, *, now: bool = False) -> None:
+    """Drain the session; being asked once more meanwhile means now, and keeps nothing from being written."""
+    try:
+        await session.drain(now=now)
+    except asyncio.CancelledError:
+        if session.runner is not None:
+            session.runner.uncancel()
+        await session.drain(now=True)
+
+
 @contextlib.contextmanager
 def ungrouped() -> Generator[None]:
     """Let our own unwinding out of the exception group into which a task group has put it."""
@@ -162,7 +172,7 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
     Raises ResumeDiverged or NeedsHuman instead where an effect is unclaimed, open or in doubt.
     """
     await session.drain()
-    session.refuse_left_behind("its end")
+    session.refuse_left_behind("its end", at_end=True)
     document, ledger, world = session.fold.document, session.fold.ledger, session.world
     decision, row = recovery.decide(document, ledger, world.rules, world.clock.now(), has_returned=True)
     if not isinstance(decision, Finish):
@@ -249,11 +259,15 @@ async def _observe(session: Session, error: Exception) -> None:
 
 def _action_error_in(error: BaseException) -> ActionError | None:
     """Return the failed call behind `error`, where the program has wrapped it."""
-    found: BaseException | None = error
+    pending: list[BaseException | None] = [error]
     for _ in range(_CHAIN_MAX):
-        if found is None or isinstance(found, ActionError):
+        found = pending.pop(0) if pending else None
+        if isinstance(found, ActionError):
             return found
-        found = found.__cause__ or found.__context__
+        if isinstance(found, BaseExceptionGroup):
+            pending += cast("tuple[BaseException, ...]", found.exceptions)
+        if found is not None:
+            pending.append(found.__cause__ or found.__context__)
     return None
 
 

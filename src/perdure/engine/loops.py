@@ -7,11 +7,14 @@ once); until it has come to its end, a resumed program goes through the body it 
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import inspect
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from perdure.codec import values
 from perdure.core.container import View
@@ -32,6 +35,7 @@ class Place:
         self.index = index
         self._session = session
         self._lap = lap
+        self.is_over = False  # the body has ended: a call that still comes from it would never be found again
         self._calls: Counter[tuple[str, bytes]] = Counter()
 
     def belongs_to(self, session: Session, lap: int) -> bool:
@@ -43,6 +47,8 @@ class Place:
 
         Calls with other arguments do not count: branches that run side by side come in any order.
         """
+        if self.is_over:
+            raise UsageError(f"{tool!r} is called from a body of loop {self.loop!r} that has ended; await it inside")
         self._calls[tool, digest] += 1
         return f"{self.index}/{digest.hex()[:16]}/{self._calls[tool, digest]}"
 
@@ -71,11 +77,16 @@ class Each(Generic[T]):
         self._open = b""  # digest of the item whose body runs
         self._trail = b""  # over the digests of all items before
 
-    def __aiter__(self) -> Each[T]:
-        return self
+    def __aiter__(self) -> Self:
+        """Return an iterator of its own: a name for the loop must not keep it open when it is left."""
+        return copy.copy(self)
 
     async def __anext__(self) -> T:
         """End the body before, skip what is done, begin the next."""
+        if sys._getframe(1).f_code.co_flags & inspect.CO_ASYNC_GENERATOR:  # noqa: SLF001 - who asks shows nowhere else
+            raise UsageError(
+                f"loop {self._loop!r} is gone through in an async generator, which may outlive it: use a list"
+            )
         self._session.gate(f"loop {self._loop!r}", self._lap)
         self._end_body()
         recorded = self._recorded()
@@ -98,18 +109,32 @@ class Each(Generic[T]):
 
     def __del__(self) -> None:
         """The loop was left: what follows is no longer in its body."""
-        place = current_place.get()
-        if place is not None and place is self._place:
-            current_place.set(self._outer)
+        place = self._place
+        if place is not None:
+            place.is_over = True
+            if current_place.get() is place:
+                current_place.set(self._outer)
 
     def _recorded(self) -> Position:
         return self._session.fold.document.positions.get(self._loop, Position())
 
     def _end_body(self) -> None:
+        if self._place is not None:
+            self._place.is_over = True
         if self._open:
+            self._refuse_open()
             self._trail = _longer(self._trail, self._open)
             self._open = b""
             self._move(self._index + 1, b"")
+
+    def _refuse_open(self) -> None:
+        """The body may not end on an effect in flight on record that it has not asked for again."""
+        session = self._session
+        for action in session.fold.ledger.open.values():
+            if action.loop == self._loop and not action.effect.is_free and action.action not in session.claimed:
+                task = session.fold.ledger.name
+                question = f"a body of loop {self._loop!r} ended without making {action.tool} ({action.action}) again"
+                raise ResumeDiverged(task, question, f"perdure settle {task} {action.action} --keep")
 
     def _begin_body(self, recorded: Position, digest: bytes) -> None:
         self._open = digest

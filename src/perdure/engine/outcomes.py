@@ -22,11 +22,11 @@ from perdure.engine.boundary import Boundary
 from perdure.engine.loops import Place
 from perdure.engine.session import Session
 from perdure.errors import ReducerFailed, UsageError
-from perdure.limits import EDIT_WAIT_S
+from perdure.limits import EDIT_WAIT_S, ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.effect import Effect
 from perdure.model.failure import ErrorRecord
-from perdure.model.ids import plain_text
+from perdure.model.ids import cut_text, plain_text
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.patch import Op
 from perdure.tools import Tool
@@ -171,7 +171,7 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
         with Boundary() as caught:
             operations, patch = reduce(session, work, ending)
         if caught.error is not None:
-            unapplied = f"{type(caught.error).__name__}: {caught.error}"
+            unapplied = cut_text(f"{type(caught.error).__name__}: {caught.error}", ERROR_MESSAGE_BYTES_MAX)
             failure = ReducerFailed(work.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
     seq = session.put(

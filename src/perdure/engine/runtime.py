@@ -26,6 +26,7 @@ from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, r
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
 from perdure.engine.mailbox import Mailbox, still_asked
+from perdure.engine.matching import canonical_arguments, refuse_other_place
 from perdure.engine.migrations import is_same_start, prepare
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.report import ReportRow, report
@@ -171,7 +172,9 @@ class Runtime:
             stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
             if stops:
                 await hand_over(session, stops[0].text)
-            if session.fold.ledger.status in {"needs_human", "failed"}:
+            ledger = session.fold.ledger
+            is_question = ledger.reason.startswith("question:")  # only its answer is one
+            if ledger.status in {"needs_human", "failed"} and not is_question:
                 answer = msgspec.Raw(values.encode("resumed by hand"))
                 session.put(e.QuestionAnswered(answer=answer, by="person"))
             session.put(e.TaskResumed(report=tuple(str(row) for row in rows)))
@@ -211,7 +214,7 @@ class Runtime:
         )  # fmt: skip
         found = await self._find(name)
         if found is not None and not (new and found.is_finished):
-            _refuse_other_place(found, started)
+            refuse_other_place(found, started)
             if found.is_finished:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
@@ -287,7 +290,9 @@ class Runtime:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            await asyncio.wait([work])
+            while not work.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([work])
             if not work.cancelled() and work.exception() is None:
                 await self._release(work.result())
             raise
@@ -369,12 +374,12 @@ class Runtime:
 
     async def _refuse_other(self, found: TaskSummary, started: e.TaskStarted, program: Drivable) -> None:
         """Raise TaskMismatch where `found` was started with another goal, workspace, state or arguments."""
-        _refuse_other_place(found, started)
+        refuse_other_place(found, started)
         first = await read_entry(self.store, found.task, 1)
         recorded = first.payload
         if not isinstance(recorded, e.TaskStarted):
             raise UsageError(f"entry 1 of task {found.task!r} is not its start")
-        if _canonical(recorded.driver.arguments) != _canonical(started.driver.arguments):
+        if canonical_arguments(recorded.driver.arguments) != canonical_arguments(started.driver.arguments):
             raise TaskMismatch(found.name, "args")
         state = leaves.decode(bytes(recorded.state), await blobs_of(self.store, found.task, 1, recorded.state))
         if not is_same_start(program, cast("dict[str, Any]", state), recorded.state_version):
@@ -408,16 +413,17 @@ class Runtime:
 
     async def _release(self, session: Session) -> None:
         """Write what is still pending and free the lease; of a dead session only the lease, if that can be done."""
-        if self._sessions.get(session.task) is session:
-            del self._sessions[session.task]
         dead = session.sequencer.dead
         try:
+            await session.drain(now=True)  # nothing goes out, and nothing is written, without the lease
             if dead is None:
                 await session.commit()
             with contextlib.suppress(StoreError) if dead else contextlib.nullcontext():
                 await self.store.release(session.task, session.sequencer.epoch)
         finally:
             session.is_closed = True
+            if self._sessions.get(session.task) is session:
+                del self._sessions[session.task]
         await self.scribe.finish(session)
 
     async def _clear(self, session: Session) -> None:
@@ -470,19 +476,6 @@ class Runtime:
 def _checked(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `args`, checked against the signature where there is one."""
     return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
-
-
-def _refuse_other_place(found: TaskSummary, started: e.TaskStarted) -> None:
-    """Raise TaskMismatch where `found` has another goal, or another workspace than the one that is given now."""
-    if found.goal != started.goal:
-        raise TaskMismatch(found.name, "goal")
-    if started.workspace and found.workspace != started.workspace:
-        raise TaskMismatch(found.name, f"workspace ({found.workspace or 'none'})")
-
-
-def _canonical(arguments: e.Raw) -> bytes:
-    """The order in which arguments were given means nothing."""
-    return values.canonical(values.decode(bytes(arguments))) if bytes(arguments) else b""
 
 
 def _started(

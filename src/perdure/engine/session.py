@@ -117,6 +117,7 @@ class Session:
         self.slots = Slots(PARALLEL_ACTIONS_MAX)
         self.edit_closed = asyncio.Event()
         self.edit_closed.set()
+        self.editor: asyncio.Task[Any] | None = None  # who has an edit open
         self.stop: StopRequested | None = None
         self.runner: asyncio.Task[Any] | None = None  # of the program, to be cancelled when it must stop now
         self.drawn: list[object] = []
@@ -155,7 +156,10 @@ class Session:
                 open_ = self.fold.ledger.open.get(action)
                 if now or open_ is None or open_.effect.is_free:
                     task.cancel()
-            await asyncio.wait(left.values(), timeout=1.0)
+            await asyncio.wait(left.values(), timeout=TICK_S)
+        while self.editor is not None and self.editor is not me:
+            self.editor.cancel()
+            await asyncio.wait([self.editor], timeout=TICK_S)
 
     # --- gates ------------------------------------------------------------------------------------------------------
     def gate(self, what: str, lap: int) -> None:
@@ -179,9 +183,9 @@ class Session:
         if self.is_closed or self.lap != lap:
             raise BranchLeft(self.task, self.fold.branch)
 
-    def refuse_left_behind(self, what: str) -> None:
+    def refuse_left_behind(self, what: str, *, at_end: bool = False) -> None:
         """Raise ResumeDiverged where `what` would pass effects that the program has not asked for again."""
-        left = resume.left_behind(self.fold.document, self.fold.ledger, self.claimed)
+        left = resume.left_behind(self.fold.document, self.fold.ledger, self.claimed, at_end=at_end)
         if left:
             question = (
                 f"the program came to {what} without making {len(left)} call(s) whose effects are on record: "

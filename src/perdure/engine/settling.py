@@ -21,7 +21,8 @@ async def settle(session: Session, action_id: str, outcome: Outcome | None, *, b
     Raises ActionUnknown for any other action.
     """
     open_ = session.fold.ledger.open.get(action_id)
-    loose = any(kept.action == action_id for kept in session.fold.document.loose)
+    document = session.fold.document
+    loose = any(kept.action == action_id for kept in (*document.loose, *document.anchored.values()))
     if outcome is None and (open_ is not None or loose):
         session.put(e.ActionReleased(action=action_id, by=by))
     elif outcome is not None and open_ is not None:

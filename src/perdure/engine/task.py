@@ -137,12 +137,14 @@ class Task(Handle):
             await session.edit_closed.wait()
             session.gate("edit", self._lap)
         session.edit_closed.clear()
+        session.editor = asyncio.current_task()
         token = editing.set(session.task)
         change = session.begin_edit()
         try:
             yield change.view
             operations = change.finish()
-            if operations:
+            is_written = bool(operations) or find_unanchored(session.fold.document, session.claimed) is not None
+            if is_written:  # an edit that changes nothing anchors an effect all the same
                 session.refuse_other_lap(self._lap)
                 session.refuse_left_behind("an edit")
                 session.put_patch(operations)
@@ -151,8 +153,9 @@ class Task(Handle):
             raise
         finally:
             editing.reset(token)
+            session.editor = None
             session.edit_closed.set()
-        if operations:
+        if is_written:
             await session.commit()
 
     async def checkpoint(self, name: str) -> None:
@@ -241,6 +244,12 @@ class Using:
         kwargs: dict[str, object],
         then: Any,
     ) -> Coroutine[Any, Any, tuple[str, Outcome]]:
+        if inspect.isawaitable(tool):
+            if inspect.iscoroutine(tool):
+                tool.close()
+            raise UsageError("the tool was called already; hand over the tool and its arguments: `task.act(tool, ...)`")
+        if inspect.iscoroutinefunction(then):
+            raise UsageError("then= must be a plain function: what it does is written together with the outcome")
         if not isinstance(tool, Tool):
             raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))
         declared = cast("Tool[..., Any]", tool)

@@ -128,12 +128,13 @@ class KeyMissing(UsageError):
     A resumed program could not tell this call from that one: it would be skipped, or made twice.
     """
 
-    def __init__(self, tool: str, seq: int) -> None:
+    def __init__(self, tool: str, seq: int, keep: str) -> None:
         self.tool = tool
         self.seq = seq
+        self.keep = keep  # the line to type that takes the record out of the way
         super().__init__(
             f"a call of {tool!r} without a key is on record (entry {seq}), and whether this is the same one cannot be "
-            "told; give each call its own: `task.using(key=...).act(...)`, or `perdure settle TASK ACTION --keep`"
+            f"told; give each call its own: `task.using(key=...).act(...)`, or if this is another one: {keep}"
         )
 
 

@@ -135,14 +135,18 @@ def test_a_reducer_that_raises_leaves_the_state_and_is_run_alone_by_the_next_mat
 
 
 def test_a_reducer_that_is_a_coroutine_function_is_refused():
-    """`then=` must be a plain function: a coroutine function is a failed reducer, and nothing hangs in the air."""
+    """`then=` must be a plain function: it is refused before anything is done, and as a lambda's result after."""
+    calls = []
 
     async def late(state, got):
         state["x"] = got
 
     async def program(task):
+        with pytest.raises(perdure.UsageError, match="plain function"):
+            await task.act(counted(calls), then=late)
+        assert [] == calls
         with pytest.raises(perdure.ReducerFailed, match="plain function"):
-            await task.act(counted([]), then=late)
+            await task.act(counted(calls), then=lambda state, got: late(state, got))
         return task.state.plain()
 
     assert {} == World().live(Play(program))

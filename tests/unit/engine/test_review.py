@@ -320,3 +320,167 @@ def test_a_resumed_program_comes_by_its_plans_again():
     assert DEAD == world.live(Play(program), death=Death("after_effect", 2))
     assert "ok" == world.live(Play(program))
     assert (("b",), 2, 1) == (world.fold().document.plan, world.kinds().count("PlanAdopted"), len(sent))
+
+
+@pytest.mark.parametrize("how", ["a bug", "a check"])
+def test_a_fallback_outlives_another_failure(how):
+    """What was dealt with stays dealt with, whatever fails later."""
+    world, paid, bad = World(), [], [True]
+
+    @perdure.tool(effect="irreversible")
+    async def primary(amount: int) -> str:
+        if not paid:
+            raise ValueError("declined")
+        paid.append("primary")
+        return "primary"
+
+    backup = counted(paid, "irreversible", name="backup", result="backup")
+
+    async def program(task):
+        try:
+            await task.using(key="first").act(primary, 10)
+        except perdure.ActionFailed:
+            await task.using(key="second").act(backup, 10)
+        if bad:
+            bad.clear()
+            if how == "a check":
+                await task.check("good", verdict=False)
+            raise RuntimeError("a bug")
+        return "ok"
+
+    assert "ok" == world.live(Play(program))
+    assert 1 == len(paid)
+
+
+def test_other_words_in_a_body_are_refused_too():
+    """A body that words its letter otherwise on the second pass sends no second one."""
+    world, sent = World(), []
+    send = counted(sent, "irreversible", name="send")
+
+    async def program(task):
+        async for who in task.each("who", ["ann", "bob"]):
+            await task.act(send, f"{who} {task.now()}")
+        return "ok"
+
+    assert DEAD == world.live(Play(program), death=Death("after_outcome", 1))
+    with pytest.raises(KeyMissing):
+        world.live(Play(program))
+    assert 1 == len(sent)
+
+
+def test_branches_of_a_body_may_take_their_turns_otherwise():
+    """A call waits for those beside it to ask for what is on record, and is not refused for coming first."""
+    world, sent = World(), []
+    send = counted(sent, "irreversible", name="send")
+    read = counted([])
+
+    async def program(task):
+        async for _item in task.each("items", [1]):
+
+            async def one(letter, steps):
+                for step in range(steps):
+                    await task.act(read, f"{letter} {step}")
+                await task.act(send, letter)
+
+            await asyncio.gather(one("slow", 3 if task.attempt == 1 else 0), one("fast", 1))
+        return "ok"
+
+    assert DEAD == world.live(Play(program), death=Death("after_outcome", 4))
+    assert "ok" == world.live(Play(program))
+    assert ["fast", "slow"] == sorted(sent)
+
+
+def test_keep_takes_an_anchored_effect_out_of_the_way():
+    """The line that KeyMissing prints works, and the program may then make the other call."""
+    world, sent = World(), []
+    send = counted(sent, "irreversible", name="send")
+    words = iter(["a", "b", "b"])
+
+    async def program(task):
+        await task.act(send, next(words))
+        await task.checkpoint("sent")
+        if task.attempt == 1:
+            raise RuntimeError("a bug")
+        return "ok"
+
+    with pytest.raises(KeyMissing) as caught:
+        world.live(Play(program))
+    action = caught.value.keep.split()[3]
+
+    async def keep():
+        async with world.runtime() as runtime:
+            await runtime.settle("job", action, None)
+
+    asyncio.run(keep())
+    assert "ok" == world.live(Play(program))
+    assert ["a", "b"] == sent
+
+
+def test_an_edit_does_not_pass_what_is_found_by_its_key_later():
+    """A worker's edit is not refused because another worker has not come to its keyed call yet."""
+    world, calls, turns = World(), [], []
+
+    @perdure.tool(effect="idempotent")
+    async def pay(who: str, key: perdure.EffectKey) -> str:
+        calls.append((who, key))
+        await asyncio.sleep(0.01)
+        return "paid"
+
+    async def program(task):
+        turns.append(1)
+
+        async def worker(who):
+            if len(turns) == 2 and who == "b":
+                await asyncio.sleep(0.05)
+            got = await task.using(key=who).act(pay, who)
+            async with task.edit() as state:
+                state[who] = got
+
+        await asyncio.gather(worker("a"), worker("b"))
+        return "ok"
+
+    assert DEAD == world.live(Play(program), death=Death("after_effect", 1))
+    assert "ok" == world.live(Play(program))
+    assert 2 == len({key for _, key in calls})
+
+
+def test_an_edit_of_a_call_that_is_over_does_not_hold_up_the_next():
+    """It is cancelled and leaves nothing; the program called anew gets its turn."""
+    world, tries = World(), []
+
+    async def program(task):
+        tries.append(1)
+        opened = asyncio.Event()
+
+        async def editor():
+            async with task.edit() as state:
+                state["x"] = len(tries)
+                opened.set()
+                if len(tries) == 1:
+                    await asyncio.Event().wait()
+
+        async def failing():
+            await opened.wait()
+            if len(tries) == 1:
+                raise ValueError("wrong")
+
+        await asyncio.gather(editor(), failing())
+        return task.state.plain()
+
+    assert {"x": 2} == world.live(Play(program))
+
+
+def test_a_loop_in_an_async_generator_is_refused():
+    """When it is left from outside, nobody would know where its body ends."""
+    world = World()
+
+    async def rows(task):
+        async for item in task.each("items", [1, 2]):
+            yield item
+
+    async def program(task):
+        async for _row in rows(task):
+            break
+
+    with pytest.raises(perdure.UsageError, match="async generator"):
+        world.live(Play(program))
