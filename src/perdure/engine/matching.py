@@ -1,4 +1,4 @@
-"""Is this the task that is on record? A name that is given again with another order is refused, and not gone on with."""
+"""Is this the task that is on record? A name given again with another order is refused, and not gone on with."""
 
 from __future__ import annotations
 
