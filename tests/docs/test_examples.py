@@ -13,7 +13,9 @@ from perdure.cli.application import app
 from tests.docs import pages
 
 ROOT = pages.ROOT
-EXPLANATIONS = sorted((ROOT / "docs" / "explanation").glob("*.md"))
+EXPLANATIONS = [
+    page for page in sorted((ROOT / "docs" / "explanation").glob("*.md")) if "```python" in page.read_text("utf-8")
+]
 README = ROOT / "README.md"
 QUICKSTART = ROOT / "docs" / "quickstart.md"
 # Kill the README's program here: in the third page, around the draft, and at each side of the publishing.
