@@ -146,7 +146,7 @@ def test_a_reducer_that_is_a_coroutine_function_is_refused():
             await task.act(counted(calls), then=late)
         assert [] == calls
         with pytest.raises(perdure.ReducerFailed, match="plain function"):
-            await task.act(counted(calls), then=lambda state, got: late(state, got))
+            await task.act(counted(calls), then=lambda state, got: late(state, {"got": got}))
         return task.state.plain()
 
     assert {} == World().live(Play(program))
