@@ -85,9 +85,7 @@ def parse(path: str, text: str, package: str = "perdure") -> Module:
 def read(folder: Path) -> list[Module]:
     """All modules of the package in `folder`, sorted by path."""
     files = sorted(folder.rglob("*.py"))
-    return [
-        parse(file.relative_to(folder).as_posix(), file.read_text("utf-8"), folder.name) for file in files
-    ]
+    return [parse(file.relative_to(folder).as_posix(), file.read_text("utf-8"), folder.name) for file in files]
 
 
 def measure(module: Module) -> Iterator[Finding]:
@@ -147,9 +145,7 @@ def compare(found: Iterable[Finding], ratchet: Mapping[str, Mapping[str, int]]) 
         elif size < allowed:
             complaints.append(f"{place}: {rule} has shrunk to {size}; write that in the ratchet")
     unneeded = sorted(rows.keys() - over.keys())
-    return complaints + [
-        f"{place}: {rule} is within its limit; take it off the ratchet" for rule, place in unneeded
-    ]
+    return complaints + [f"{place}: {rule} is within its limit; take it off the ratchet" for rule, place in unneeded]
 
 
 def unreached(modules: Sequence[Module], entries: Iterable[str]) -> list[str]:
