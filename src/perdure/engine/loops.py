@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
@@ -83,7 +82,9 @@ class Each(Generic[T]):
 
     async def __anext__(self) -> T:
         """End the body before, skip what is done, begin the next."""
-        if sys._getframe(1).f_code.co_flags & inspect.CO_ASYNC_GENERATOR:  # noqa: SLF001 - who asks shows nowhere else
+        frame = inspect.currentframe()
+        asker = frame.f_back if frame else None
+        if asker is not None and asker.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
             raise UsageError(
                 f"loop {self._loop!r} is gone through in an async generator, which may outlive it: use a list"
             )
