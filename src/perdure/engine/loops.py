@@ -82,9 +82,7 @@ class Each(Generic[T]):
 
     async def __anext__(self) -> T:
         """End the body before, skip what is done, begin the next."""
-        frame = inspect.currentframe()
-        asker = frame.f_back if frame else None
-        if asker is not None and asker.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        if _is_asked_by_generator():
             raise UsageError(
                 f"loop {self._loop!r} is gone through in an async generator, which may outlive it: use a list"
             )
@@ -164,3 +162,11 @@ class Each(Generic[T]):
 
 def _longer(trail: bytes, digest: bytes) -> bytes:
     return hashlib.sha256(trail + digest).digest()
+
+
+def _is_asked_by_generator() -> bool:
+    """Whether an async generator goes through the loop. Not inline: a frame that holds itself is not freed at once."""
+    frame = inspect.currentframe()
+    asked = frame.f_back if frame else None  # `__anext__`
+    asker = asked.f_back if asked else None
+    return asker is not None and bool(asker.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
