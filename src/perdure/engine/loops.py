@@ -165,8 +165,11 @@ def _longer(trail: bytes, digest: bytes) -> bytes:
 
 
 def _is_asked_by_generator() -> bool:
-    """Whether an async generator goes through the loop. Not inline: a frame that holds itself is not freed at once."""
+    """Whether an async generator goes through the loop."""
     frame = inspect.currentframe()
-    asked = frame.f_back if frame else None  # `__anext__`
-    asker = asked.f_back if asked else None
-    return asker is not None and bool(asker.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
+    try:
+        asked = frame.f_back if frame else None  # `__anext__`
+        asker = asked.f_back if asked else None
+        return asker is not None and bool(asker.f_code.co_flags & inspect.CO_ASYNC_GENERATOR)
+    finally:
+        del frame  # a frame that holds itself is not freed at once, nor is the loop behind it
