@@ -369,8 +369,7 @@ async def _run_body(fn: Callable[..., Any], task: handles.Task, arguments: Mappi
     """Call a plain program in the thread that waits for it, or in one of its own; on the loop, as its program."""
     portal = Portal.here()
     desk = _desk.get() or _new_desk(task.name)
-    job = desk.do(lambda: _called(fn, Task(portal, task), arguments), copy_context())
-    done = asyncio.wrap_future(job)
+    job, done = portal.serve(desk, lambda: _called(fn, Task(portal, task), arguments), copy_context())
     done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # perhaps nobody waits any more
     try:
         return await asyncio.shield(done)

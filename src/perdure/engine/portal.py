@@ -2,6 +2,7 @@
 
 A `Portal` does a call on its loop while the calling thread waits; a `Desk` is a thread that does, while it waits for
 such a call, what code on the loop asks it to. Neither decides anything; both carry results and exceptions as they are.
+A loop that must not run ahead of threads that may call it asks `callers` which of them do not wait for it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import contextlib
 import functools
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Generator
 from concurrent import futures
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from perdure.errors import LoopBlocked
 
@@ -24,6 +26,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # an event loop does not survive them: they stay in their thread
+_used: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, set[Portal]]] = weakref.WeakKeyDictionary()
+
+
+class Callers(NamedTuple):
+    """The threads that may call a loop."""
+
+    is_one_on_its_way: bool  # a job's thread computes, and no other may be what it waits for
+    outside: int  # threads that have called and do not wait for the loop now; they may wait for each other
+    calls: int  # so far, begun and ended: whether anything has moved
+
+
+def callers(loop: asyncio.AbstractEventLoop) -> Callers:
+    """Return what is to be expected of the threads that do jobs for `loop` (`Portal.serve`); on the loop."""
+    portals = _used.get(loop, ())
+    outside = [portal.outside for portal in portals]
+    is_alone = any(portal.is_alone for portal in portals)
+    return Callers(is_alone, sum(outside), sum(portal.moves for portal in portals))
 
 
 class Portal:
@@ -33,7 +52,11 @@ class Portal:
         self._loop = loop
         self._thread = thread  # of the loop
         self._calls: set[_Call[Any]] = set()
+        self._threads: weakref.WeakSet[threading.Thread] = (
+            weakref.WeakSet()
+        )  # that have called, and the one that does the job
         self._is_closed = False
+        self.moves = 0  # how often a call has begun, or its thread gone on
 
     @classmethod
     def here(cls) -> Portal:
@@ -65,8 +88,8 @@ class Portal:
     ) -> Generator[T]:
         """Enter `fn(…)` on the loop, run the block here, leave it on the loop, all in one asyncio task."""
         entered: futures.Future[T] = futures.Future()
-        leaving = _Leaving()
-        call = self.begin(lambda: _hold(fn(*args, **kwargs), entered, leaving))
+        block = _Block()
+        call = self.begin(lambda: _hold(fn(*args, **kwargs), entered, block), block)
         call.done.add_done_callback(lambda _: entered.cancel())
         try:
             value = entered.result()
@@ -76,18 +99,42 @@ class Portal:
         except _INTERRUPTS:
             call.cancel_and_wait()
             raise
-        with _Door(self._loop, call, leaving):
+        with _Door(self._loop, call, block):
             yield value
 
-    def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> _Call[T]:
-        """Begin a call on the loop and return it, to be waited for."""
+    def serve(self, desk: Desk, fn: Callable[[], T], context: Context) -> tuple[futures.Future[T], asyncio.Future[T]]:
+        """Let the desk's thread call `fn`, which may use this portal; on the loop. Return its end, for both sides."""
+
+        def run() -> T:
+            self.post(functools.partial(self._threads.add, threading.current_thread()))
+            return fn()
+
+        _used.setdefault(self._loop, set()).add(self)
+        job = desk.do(run, context)
+        done = asyncio.wrap_future(job, loop=self._loop)
+        done.add_done_callback(lambda _: self._forget())
+        return job, done
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody waits for the loop: the thread of the job is on its way to its next call, or its end."""
+        return not any(call.is_waited_for for call in tuple(self._calls))
+
+    @property
+    def outside(self) -> int:
+        """How many threads could make a call now."""
+        inside = {call.thread for call in tuple(self._calls) if call.is_waited_for}
+        return sum(thread.is_alive() and thread not in inside for thread in tuple(self._threads))
+
+    def begin(self, make: Callable[[], Coroutine[Any, Any, T]], block: _Block | None = None) -> _Call[T]:
+        """Begin a call on the loop and return it, to be waited for (except while `block` runs)."""
         if threading.get_ident() == self._thread:
             raise LoopBlocked
         if self._is_closed:
             raise asyncio.CancelledError
-        call = _Call(self._loop, make)
+        call = _Call(self._loop, make, block)
         self._calls.add(call)
-        call.done.add_done_callback(lambda _: self._calls.discard(call))
+        call.done.add_done_callback(lambda _: self._end(call))
         self._loop.call_soon_threadsafe(self._start, call)
         return call
 
@@ -98,13 +145,23 @@ class Portal:
     def close(self) -> None:
         """Cancel the calls under way and refuse new ones; from the loop's thread."""
         self._is_closed = True
+        self._forget()
         for call in list(self._calls):
             call.cancel()
 
     def _start(self, call: _Call[Any]) -> None:
         if self._is_closed:
             call.cancel()
+        self._threads.add(call.thread)
+        self.moves += 1
         call.start()
+
+    def _end(self, call: _Call[Any]) -> None:
+        self._calls.discard(call)
+        self.moves += 1
+
+    def _forget(self) -> None:
+        _used.get(self._loop, set()).discard(self)
 
 
 class Desk:
@@ -167,10 +224,14 @@ def new_portal() -> Generator[Portal]:
 class _Call(Generic[T]):
     """A coroutine on its way on a loop, seen from another thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]], block: _Block | None
+    ) -> None:
         self.done: futures.Future[T] = futures.Future()
+        self.thread = threading.current_thread()
         self._loop = loop
         self._make = make
+        self._block = block
         self._task: asyncio.Task[T] | None = None
         self._is_cancelled = False
 
@@ -181,6 +242,12 @@ class _Call(Generic[T]):
             return
         self._task = self._loop.create_task(self._make())
         self._task.add_done_callback(self._finish)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """On the loop: whether its thread can do nothing before the loop does."""
+        is_inside = self._block is None or not self._block.runs
+        return self._task is not None and is_inside and not self.done.done()
 
     def cancel(self) -> None:
         """On the loop: cancel it."""
@@ -234,10 +301,10 @@ class _Carrier:
 class _Door:
     """The end of a held block: what leaves it goes through the context manager on the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, call: _Call[None], leaving: _Leaving) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, call: _Call[None], block: _Block) -> None:
         self._loop = loop
         self._call = call
-        self._leaving = leaving
+        self._block = block
 
     def __enter__(self) -> None:
         pass
@@ -247,7 +314,7 @@ class _Door:
     ) -> bool:
         """Return whether the exception was swallowed; raise where another one came of it."""
         carried = asyncio.CancelledError() if isinstance(error, _INTERRUPTS) else error
-        self._loop.call_soon_threadsafe(self._leaving.leave, carried)
+        self._loop.call_soon_threadsafe(self._block.leave, carried)
         try:
             self._call.wait()
         except BaseException as after:
@@ -257,16 +324,18 @@ class _Door:
         return True
 
 
-class _Leaving:
-    """How and when a held block is left."""
+class _Block:
+    """A held block: whether it runs, how and when it is left."""
 
     def __init__(self) -> None:
+        self.runs = False  # in its thread
         self._event = asyncio.Event()
         self._error: BaseException | None = None
 
     def leave(self, error: BaseException | None) -> None:
         """On the loop: let it be left, by `error` if it is one."""
         self._error = error
+        self.runs = False
         self._event.set()
 
     async def wait(self) -> None:
@@ -276,7 +345,8 @@ class _Leaving:
             raise self._error
 
 
-async def _hold(manager: AbstractAsyncContextManager[T], entered: futures.Future[T], leaving: _Leaving) -> None:
+async def _hold(manager: AbstractAsyncContextManager[T], entered: futures.Future[T], block: _Block) -> None:
     async with manager as value:
+        block.runs = True
         entered.set_result(value)
-        await leaving.wait()
+        await block.wait()

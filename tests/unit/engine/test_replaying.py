@@ -285,6 +285,44 @@ def test_a_stop_that_somebody_asked_for_comes_where_it_came(what):
     assert (1, [0]) == (replayed.actions, calls)
 
 
+@pytest.mark.parametrize("by", ["message", "signal"])
+@pytest.mark.parametrize("what", ["pause", "cancel"])
+def test_a_stop_in_a_loop_comes_before_the_loop_moves_on(what, by):
+    """As it did: the place moves with the next body, which is that of the run that goes on."""
+    world, calls, stops = World(), [], [1]
+
+    async def told():
+        async with world.runtime() as runtime:
+            program.runtime = runtime
+            await runtime.run(Play(program), "job")
+
+    @perdure.tool(effect="irreversible")
+    async def slow(n: int) -> int:
+        calls.append(n)
+        runtime = program.runtime
+        if n in stops and by == "signal":
+            runtime.request_stop(what)
+        elif n in stops:
+            await runtime.store.post((await runtime.store.find("job")).task, Message(id="m", what=what))
+            await runtime._look_into_mailbox()
+        return n
+
+    async def program(task):
+        async for n in task.each("items", range(4)):
+            await task.act(slow, n, then=lambda state, got: state.setdefault("got", []).append(got))
+
+    with pytest.raises(perdure.TaskStopped):
+        asyncio.run(told())
+    replayed = replay(world, program)
+    assert (None, 2) == (replayed.divergence, replayed.actions)
+    if what == "pause":
+        stops.clear()
+        asyncio.run(told())
+        replayed = replay(world, program)
+        assert (None, 4) == (replayed.divergence, replayed.actions)
+    assert list(range(len(calls))) == calls
+
+
 def test_a_probe_and_a_persons_word_are_replayed():
     """What settled an interrupted effect is on record: nobody is asked again."""
     world, asked = World(), []

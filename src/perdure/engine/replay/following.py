@@ -186,7 +186,7 @@ class Follower(Sequencer):
         if self.dead is not None:
             return self._cancel_all()
         head = self.head()
-        if self._let_go(_fits) or self._let_go(lambda waiting: not waiting.is_act):
+        if self._let_go(_fits) or self._stop_before_others(head) or self._let_go(lambda waiting: not waiting.is_act):
             return True
         if head is None:
             self._end()
@@ -401,6 +401,16 @@ class Follower(Sequencer):
         if is_cancellation or is_cancelled(head.payload):
             self._cancel_runner()
         return True
+
+    def _stop_before_others(self, head: Entry | None) -> bool:
+        """Where a stop is next on record, ask for it before a step goes on that may make an entry or none."""
+        match head.payload if head is not None else None:
+            case e.TaskPausedEntry(reason=reason) if reason == "cancelled":
+                return False  # it came to somebody who waits, and not to a step
+            case e.TaskPausedEntry() | e.TaskCancelledEntry():
+                return head is not None and self._provoke(head)
+            case _:
+                return False
 
     def _cancel_runner(self) -> None:
         if self.session.runner is not None:

@@ -107,6 +107,7 @@ def _end_all(loop: VirtualLoop) -> None:
             await asyncio.wait(left, timeout=1.0)  # of the loop's time
         await loop.shutdown_asyncgens()
 
+    loop.set_exception_handler(lambda _loop, _context: None)  # how it ends is nobody's concern any more
     loop.run_until_complete(end())
     loop.close()
 
