@@ -110,7 +110,10 @@ def folder(here):
 
 
 def stop_at(place, folder, *signals):
-    """Run a program, send the signals when it has come to its place, and return exit code and what it said."""
+    """Run a program; when it has come to its place, send the signals, and wait for the texts among them to be said.
+
+    Returns exit code and what it said.
+    """
     started = subprocess.Popen(
         [sys.executable, "-c", COMMAND, "run", "--program", f"p.py:{place}", "--name", "t"],
         cwd=folder,
@@ -120,12 +123,13 @@ def stop_at(place, folder, *signals):
         text=True,
     )
     said = []
-    while "IN IT\n" not in said[-1:]:
-        said.append(started.stderr.readline())
-        assert said[-1], said
-    for number in signals:
-        started.send_signal(number)
-        said.append(started.stderr.readline())  # each is answered by a line, at once
+    for one in ("IN IT", *signals):
+        if isinstance(one, signal.Signals):
+            started.send_signal(one)
+            said.append(started.stderr.readline())  # each is answered by a line, at once
+        while isinstance(one, str) and one not in "".join(said):
+            said.append(started.stderr.readline())
+            assert said[-1], said
     try:
         said.append(started.communicate(timeout=GRACE_S + 8)[1])
     finally:
@@ -161,3 +165,15 @@ def test_ctrl_c_twice_stops_now(place, perdure, folder):
     assert 130 == code, said
     assert "stopping now" in said
     expect_paused_and_resumable(perdure, folder)
+
+
+@pytest.mark.parametrize("before", [(), ("stopped: paused",), ("was paused by",)], ids=["soon", "paused", "said"])
+@pytest.mark.parametrize("place", ["thread", "model_call"])
+def test_a_third_ctrl_c_leaves_at_once_and_quietly(place, before, perdure, folder):
+    """However soon it comes: exit 130, and nothing is said of an interrupt that nobody expected."""
+    code, said = stop_at(place, folder, signal.SIGINT, signal.SIGINT, *before, signal.SIGINT)
+    assert 130 == code, said
+    assert "KeyboardInterrupt" not in said
+    assert "Traceback" not in said
+    (row,) = json.loads(perdure("list", "--json")[1])
+    assert row["status"] in ({"paused"} if before else {"paused", "interrupted"})

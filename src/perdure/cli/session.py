@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import shlex
 import signal
 from collections.abc import Awaitable, Callable
@@ -10,7 +11,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from perdure.cli.leaving import hurried, leave_now
+from perdure.cli.leaving import hurried, leave_at_ctrl_c, leave_now
 from perdure.cli.progress import Progress
 from perdure.cli.terminal import complain, say, say_json, status
 from perdure.config import Config
@@ -56,6 +57,7 @@ class Session:
         opening = open_runtime(place, hooks=(self._progress,), unattended=unattended)
         self.runtime = await self._stack.enter_async_context(opening)
         loop = asyncio.get_running_loop()
+        self._stack.callback(self._obey_to_the_end)  # done when the handlers are off, before the runtime closes
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._stop, number)
             self._stack.callback(loop.remove_signal_handler, number)
@@ -112,6 +114,12 @@ class Session:
         self.runtime.request_stop("pause")
         if number == signal.SIGTERM and self._asked == 1:
             asyncio.get_running_loop().call_later(STOP_GRACE_S, self._stop_now)
+
+    def _obey_to_the_end(self) -> None:
+        """Whoever has asked to stop may ask again until the process is gone."""
+        if self._asked:
+            leave_at_ctrl_c()
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python's own end would die by it
 
     def _stop_now(self) -> None:
         """Whoever has sent SIGTERM will send SIGKILL soon: what runs is cancelled, and no thread waited for."""
