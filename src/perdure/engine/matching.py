@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 from perdure.codec import values
-from perdure.errors import TaskMismatch
+from perdure.engine.driving import Drivable
+from perdure.engine.programs import Program, plain_args
+from perdure.engine.session import Session
+from perdure.errors import Fenced, TaskBusy, TaskMismatch
 from perdure.model import entry as e
 from perdure.model.status import TaskSummary
 
@@ -19,3 +25,14 @@ def refuse_other_place(found: TaskSummary, started: e.TaskStarted) -> None:
 def canonical_arguments(arguments: e.Raw) -> bytes:
     """The order in which arguments were given means nothing."""
     return values.canonical(values.decode(bytes(arguments))) if bytes(arguments) else b""
+
+
+def checked_arguments(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `args`, checked against the signature where there is one."""
+    return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
+
+
+def taken_over(session: Session, fenced: Fenced) -> TaskBusy:
+    """Return what the caller of a run is told when another process has taken the task."""
+    holder = f"another process (epoch {fenced.current}); this one stops"
+    return TaskBusy(session.task, holder, session.fold.ledger.name)

@@ -26,9 +26,8 @@ from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, r
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
 from perdure.engine.mailbox import Mailbox, still_asked
-from perdure.engine.matching import canonical_arguments, refuse_other_place
+from perdure.engine.matching import canonical_arguments, checked_arguments, refuse_other_place, taken_over
 from perdure.engine.migrations import is_same_start, prepare
-from perdure.engine.programs import Program, plain_args
 from perdure.engine.report import ReportRow, report
 from perdure.engine.rollback import finish_rollback, roll_back
 from perdure.engine.scribe import Scribe
@@ -139,7 +138,7 @@ class Runtime:
         if not callable(getattr(program, "driver", None)):
             called = getattr(program, "__name__", repr(program))
             raise UsageError(f"{called} is no program; write `@perdure.program` over it")
-        arguments = _checked(program, args or {})
+        arguments = checked_arguments(program, args or {})
         started = _started(self._presence, program, name, goal, arguments, workspace)
         found = await self._find(name)
         if found is None or (new and found.is_finished):
@@ -180,6 +179,9 @@ class Runtime:
             session.put(e.TaskResumed(report=tuple(str(row) for row in rows)))
             session.tell("task_resumed", report=[str(row) for row in rows])
             arguments = await self._arguments(session)
+        except Fenced as fenced:
+            await self._release(session)
+            raise taken_over(session, fenced) from fenced
         except BaseException:
             await self._release(session)
             raise
@@ -406,8 +408,7 @@ class Runtime:
         try:
             yield
         except Fenced as fenced:
-            name = session.fold.ledger.name
-            raise TaskBusy(session.task, f"another process (epoch {fenced.current}); this one stops", name) from fenced
+            raise taken_over(session, fenced) from fenced
         finally:
             await self._release(session)
 
@@ -471,11 +472,6 @@ class Runtime:
             if session.sequencer.dead is None:
                 with contextlib.suppress(StoreError):  # its owner is told at his next call
                     await session.renew()
-
-
-def _checked(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `args`, checked against the signature where there is one."""
-    return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
 
 
 def _started(
