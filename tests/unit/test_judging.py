@@ -8,6 +8,7 @@ import pytest
 
 from perdure.clock import SystemClock
 from perdure.core import snapshots
+from perdure.core.fold import FOLD_VERSION
 from perdure.engine.loading import load_fold
 from perdure.model import entry as e
 from perdure.model.entry import Entry, Header, Raw
@@ -186,7 +187,9 @@ def test_a_planted_snapshot_is_not_believed():
         fold = await load_fold(journal.store, TASK, 2)
         fold.tree.root["planted"] = 1
         data = snapshots.encode_fold(fold)
-        head = SnapshotHead(seq=2, branch=0, fold_version=1, digest=snapshots.digest_of(data), size=len(data))
+        head = SnapshotHead(
+            seq=2, branch=0, fold_version=FOLD_VERSION, digest=snapshots.digest_of(data), size=len(data)
+        )
         await journal.store.save_snapshot(TASK, head, [data])
         return [await verify(journal.store, "t", full=full) for full in (False, True)]
 

@@ -16,6 +16,7 @@ from perdure.clock import SystemClock
 from perdure.codec import leaves
 from perdure.codec.entries import pack
 from perdure.core import snapshots
+from perdure.core.fold import FOLD_VERSION
 from perdure.engine.loading import load_fold
 from perdure.errors import CheckpointUnknown, Damaged, UsageError
 from perdure.logs.plain import moment, to_line, to_plain
@@ -324,7 +325,7 @@ def test_a_whole_task_is_found_whole():
         fold = await load_fold(store, TASK, 3)
         data = snapshots.encode_fold(fold)
         digest = snapshots.digest_of(data)
-        head = SnapshotHead(seq=3, branch=0, fold_version=1, digest=digest, size=len(data))
+        head = SnapshotHead(seq=3, branch=0, fold_version=FOLD_VERSION, digest=digest, size=len(data))
         await store.save_snapshot(TASK, head, [data])
         return await verify(store, "t")
 
@@ -404,7 +405,9 @@ def test_a_snapshot_that_differs_from_the_fold_is_reported():
         fold = await load_fold(store, TASK, 2)
         fold.tree.root["planted"] = 1
         data = snapshots.encode_fold(fold)
-        head = SnapshotHead(seq=2, branch=0, fold_version=1, digest=snapshots.digest_of(data), size=len(data))
+        head = SnapshotHead(
+            seq=2, branch=0, fold_version=FOLD_VERSION, digest=snapshots.digest_of(data), size=len(data)
+        )
         await store.save_snapshot(TASK, head, [data])
         return store
 

@@ -1,7 +1,7 @@
 """Reads payloads of earlier versions: a chain of small functions from version n to n + 1, applied to the decoded JSON.
 
-An entry on disk is never rewritten; whoever reads it gets today's shape. The table is empty as long as every kind has
-one version; `tests/unit/codec/test_upcast.py` shows the mechanism with a made-up second version.
+An entry on disk is never rewritten; whoever reads it gets today's shape. `tests/unit/codec/test_upcast.py` shows the
+mechanism.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from typing import Any, Final
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
-UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {}  # (kind, version) -> function to version + 1
+
+def _unchanged(fields: dict[str, Any]) -> dict[str, Any]:
+    """The later version only has a field more, whose default says what the earlier one meant."""
+    return fields
+
+
+UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> function to version + 1
+    (54, 1): _unchanged,  # RollbackBegan: standing
+}
 
 
 def upcast(

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from perdure.codec import values
+from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
 from perdure.core.touched import Touched
 from perdure.core.tracking import StateTree, apply
@@ -25,7 +26,7 @@ from perdure.model.entry import Entry, Header
 from perdure.model.ledger import Ledger, OpenAction, Rollback
 from perdure.model.patch import Op
 
-FOLD_VERSION: Final = 1  # of what a snapshot holds: raise it when the meaning of an entry is refined
+FOLD_VERSION: Final = 2  # of what a snapshot holds: raise it when the meaning of an entry is refined
 _FAILED_KEYS_MAX: Final = 1024
 
 
@@ -43,6 +44,7 @@ class Fold:
         self.ledger = Ledger()
         self.tree = StateTree({})
         self.touched = Touched()
+        self.files = Manifest()
         self.bytes_since_snapshot = 0
         self.snapshot_size = 0
         self.last_effect = 0  # seq of the newest intent that is not free, since this fold was loaded
@@ -70,7 +72,12 @@ class Fold:
 
     def jump(self, entry: Entry, earlier: Fold) -> None:
         """Take in the RolledBack `entry`: the document becomes that of `earlier` (folded to its `to_seq`)."""
-        self.document, self.tree, self.touched = earlier.document, earlier.tree, earlier.touched
+        self.document, self.tree, self.touched, self.files = (
+            earlier.document,
+            earlier.tree,
+            earlier.touched,
+            earlier.files,
+        )
         self.branch = entry.header.branch
         self.note(entry.header, entry.payload, (), digest=entry.digest, size=entry.size)
 
@@ -292,6 +299,11 @@ def _state_migrated(fold: Fold, header: Header, payload: e.StateMigrated, _patch
     fold.touched.mark((Op(kind="clear", path=()),), header.seq)
 
 
+def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patched: bool) -> None:  # noqa: FBT001
+    fold.files.apply(payload.changes)
+    fold.document.files_changed = header.seq
+
+
 def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001
     fold.document.plan = payload.steps
     fold.document.plans += 1
@@ -315,7 +327,7 @@ def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, 
     mark = Checkpoint(
         name=payload.name,
         seq=header.seq,
-        changed=max(document.changed, document.kept_at),
+        changed=document.last_change,
         place=payload.place,
         reason=payload.reason,
         verdict=payload.verdict,
@@ -416,6 +428,7 @@ def _snapshot_taken(fold: Fold, _header: Header, payload: e.SnapshotTaken, _patc
 
 _RULES: Final[dict[type, Callable[..., None]]] = {
     e.TaskStarted: _task_started,
+    e.TaskForked: _recorded_only,
     e.LeaseClaimed: _lease_claimed,
     e.TaskResumed: _task_resumed,
     e.ProgramCalled: _program_called,
@@ -430,12 +443,14 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.ActionIntended: _action_intended,
     e.ActionSettled: _action_settled,
     e.ActionReleased: _action_released,
+    e.ActionReused: _recorded_only,
     e.StateEdited: _state_edited,
     e.PlanAdopted: _plan_adopted,
     e.PositionMoved: _position_moved,
     e.CheckpointMarked: _checkpoint_marked,
     e.CheckJudged: _check_judged,
     e.ValuesDrawn: _recorded_only,
+    e.FilesCaptured: _files_captured,
     e.NoteWritten: _recorded_only,
     e.FactStated: _fact_stated,
     e.StateMigrated: _state_migrated,
@@ -446,5 +461,6 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.RollbackBegan: _rollback_began,
     e.RollbackAbandoned: _rollback_abandoned,
     e.RolledBackEntry: _rolled_back,
+    e.WorkspaceRestored: _recorded_only,
     e.SnapshotTaken: _snapshot_taken,
 }

@@ -15,6 +15,7 @@ import msgspec
 from perdure.codec import leaves
 from perdure.core.container import clone
 from perdure.core.fold import FOLD_VERSION, Fold
+from perdure.core.manifest import Manifest
 from perdure.core.touched import Touched
 from perdure.core.tracking import StateTree
 from perdure.errors import CodecError
@@ -38,6 +39,7 @@ class _Stored(msgspec.Struct, kw_only=True):
     document: msgspec.Raw
     ledger: msgspec.Raw
     touched: msgspec.Raw
+    files: msgspec.Raw
     state: msgspec.Raw
 
 
@@ -67,6 +69,7 @@ class Image:
             document=msgspec.Raw(_encode(fold.document)),
             ledger=msgspec.Raw(_encode(fold.ledger)),
             touched=msgspec.Raw(leaves.encode_whole(fold.touched.to_value())),
+            files=msgspec.Raw(_encode(fold.files.to_value())),
             state=msgspec.Raw(b"{}"),
         )
 
@@ -106,6 +109,7 @@ def decode_fold(raw: bytes, blobs: dict[bytes, bytes]) -> Fold:
     fold.digest = bytes.fromhex(stored.digest)
     fold.document, fold.ledger = document, ledger
     fold.touched = Touched.from_value(leaves.decode(bytes(stored.touched), {}))
+    fold.files = Manifest.from_raw(bytes(stored.files))
     state: Any = leaves.decode(bytes(stored.state), blobs)
     fold.tree = StateTree(state)
     fold.snapshot_size = len(raw)
@@ -139,4 +143,4 @@ def _count_records(fold: Fold) -> int:
     kept = (document.keyed, document.anchored, document.loose, *document.places.values())
     marks = (document.checkpoints, document.checks, document.answers)
     told = (ledger.open, ledger.failed_keys, ledger.messages, ledger.lessons, ledger.facts)
-    return sum(map(len, (*kept, *marks, *told)))
+    return sum(map(len, (*kept, *marks, *told))) + len(fold.files)

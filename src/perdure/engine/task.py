@@ -274,7 +274,7 @@ def _is_passed(session: Session, name: str, place: str, nth: int) -> bool:
 
 def _is_marked(document: Document, name: str) -> bool:
     """Whether `name` was marked since the document last changed or kept the outcome of an effect."""
-    changed = max(document.changed, document.kept_at)
+    changed = document.last_change
     for mark in reversed(document.checkpoints):
         if mark.changed != changed:
             return False

@@ -36,8 +36,14 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     loose: list[Kept] = []  # in journal order; at most one of them is an effect
     anchored: dict[str, Kept] = {}  # effects without a key that only a checkpoint holds, by tool and digest
     kept_at: int = 0  # seq of the last outcome of an effect on this branch
+    files_changed: int = 0  # seq of the last entry that changed the manifest
     edited: int = 0  # seq of the last edit: what was anchored before it answers no call any more
     asking: dict[str, str] = {}  # questions of the program that are not answered, by key, oldest first
     answers: dict[str, str] = {}  # to its questions on this branch, by key
     checkpoints: list[Checkpoint] = []
     checks: dict[str, int] = {}  # passed on this branch: name -> seq
+
+    @property
+    def last_change(self) -> int:
+        """Seq of the last change that a checkpoint would hold: of the document, an effect, or the files."""
+        return max(self.changed, self.kept_at, self.files_changed)

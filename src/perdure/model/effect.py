@@ -31,6 +31,17 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.retry}/{self.undo}"
 
 
+class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An effect that a branch which was left has put into the world, and that was not taken back."""
+
+    action: str
+    tool: str
+    digest: bytes  # of the arguments
+    settled: int  # seq of the outcome, 0 where it is in doubt
+    undo: Undo
+    used: bool = False  # an equal call of a later branch was answered by it
+
+
 PRESETS: Final[dict[str, Effect]] = {
     "pure": Effect(retry="free", undo="nothing"),
     "idempotent": Effect(retry="keyed", undo="impossible"),

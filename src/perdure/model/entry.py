@@ -11,8 +11,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from perdure.model.effect import Effect
+from perdure.model.effect import Effect, Standing
 from perdure.model.failure import ErrorRecord, Failure
+from perdure.model.files import FileChange, Uncovered
 from perdure.model.ids import Holder
 from perdure.model.strategy import Strategy
 
@@ -47,6 +48,15 @@ class TaskStarted(_Payload, frozen=True, kw_only=True):
     strategies: tuple[Strategy, ...] = ()
     failures_max: int = 3
     workspace: str = ""
+
+
+class TaskForked(_Payload, frozen=True, kw_only=True):
+    """Seq 1 of a fork. Entries 2 to `at` are the parent's, copied; from there on the two share nothing."""
+
+    started: TaskStarted  # the parent's, with the fork's own name, workspace and holder
+    parent: str  # task id
+    at: int  # entry of the parent at whose end the fork begins; the fork is whole once it has gone beyond
+    parent_digest: bytes  # of that entry
 
 
 class LeaseClaimed(_Payload, frozen=True, kw_only=True):
@@ -175,6 +185,19 @@ class ActionReleased(_Payload, frozen=True, kw_only=True):
     by: str = "person"
 
 
+class ActionReused(_Payload, frozen=True, kw_only=True):
+    """A call was answered by an equal effect that an earlier branch has left in the world; the patch of its `then=`."""
+
+    action: str  # id of the earlier action
+    tool: str
+    settled: int  # seq of its outcome
+    digest: bytes
+    key: str = ""
+    loop: str = ""
+    patch: Raw = NOTHING  # operations; leaves may refer to the result
+    unapplied: str = ""
+
+
 # --- the document ---------------------------------------------------------------------------------------------------
 class StateEdited(_Payload, frozen=True, kw_only=True):
     """The state changed apart from an action, or by the reducer of `action` whose outcome stood without its patch."""
@@ -230,6 +253,15 @@ class StateMigrated(_Payload, frozen=True, kw_only=True):
     state: Raw
 
 
+class FilesCaptured(_Payload, frozen=True, kw_only=True):
+    """Files of the workspace changed since the last capture; their bytes are blobs of the same append."""
+
+    changes: tuple[FileChange, ...]
+    digest: bytes = b""  # of the manifest with these changes; empty where more of the same capture follows
+    action: str = ""  # whose doing; "": found between actions, so somebody else's
+    uncovered: tuple[Uncovered, ...] = ()  # paths that no capture holds, where they are others than before
+
+
 class NoteWritten(_Payload, frozen=True, kw_only=True):
     """One line for people."""
 
@@ -278,6 +310,14 @@ class RollbackBegan(_Payload, frozen=True, kw_only=True):
     checkpoint: str
     reason: str = ""
     moves: tuple[str, ...] = ()  # what each participant will do, in order
+    standing: tuple[Standing, ...] = ()  # effects behind the checkpoint that stay in the world (version 2)
+
+
+class WorkspaceRestored(_Payload, frozen=True, kw_only=True):
+    """The files are back, as far as they are the task's own."""
+
+    restored: int  # paths put back
+    kept: tuple[str, ...] = ()  # paths left as they are, because somebody else has changed them since
 
 
 class RollbackAbandoned(_Payload, frozen=True, kw_only=True):
@@ -302,6 +342,7 @@ class SnapshotTaken(_Payload, frozen=True, kw_only=True):
 
 Payload = (
     TaskStarted
+    | TaskForked
     | LeaseClaimed
     | TaskResumed
     | ProgramCalled
@@ -316,12 +357,14 @@ Payload = (
     | ActionIntended
     | ActionSettled
     | ActionReleased
+    | ActionReused
     | StateEdited
     | PlanAdopted
     | PositionMoved
     | CheckpointMarked
     | CheckJudged
     | ValuesDrawn
+    | FilesCaptured
     | NoteWritten
     | FactStated
     | StateMigrated
@@ -332,6 +375,7 @@ Payload = (
     | RollbackBegan
     | RollbackAbandoned
     | RolledBackEntry
+    | WorkspaceRestored
     | SnapshotTaken
 )
 
@@ -349,9 +393,11 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (10, "task_succeeded", TaskSucceeded),
     (11, "task_failed", TaskFailedEntry),
     (12, "task_cancelled", TaskCancelledEntry),
+    (13, "task_forked", TaskForked),
     (20, "action_intended", ActionIntended),
     (21, "action_settled", ActionSettled),
     (22, "action_released", ActionReleased),
+    (23, "action_reused", ActionReused),
     (30, "state_edited", StateEdited),
     (31, "plan_adopted", PlanAdopted),
     (32, "position_moved", PositionMoved),
@@ -361,6 +407,7 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (36, "note_written", NoteWritten),
     (37, "fact_stated", FactStated),
     (38, "state_migrated", StateMigrated),
+    (39, "files_captured", FilesCaptured),
     (50, "failure_observed", FailureObserved),
     (51, "decision_taken", DecisionTaken),
     (52, "strategy_chosen", StrategyChosen),
@@ -368,9 +415,10 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (54, "rollback_began", RollbackBegan),
     (55, "rollback_abandoned", RollbackAbandoned),
     (56, "rolled_back", RolledBackEntry),
+    (57, "workspace_restored", WorkspaceRestored),
     (60, "snapshot_taken", SnapshotTaken),
 )
-VERSIONS: Final[dict[int, int]] = {}  # kind -> version written today, where it is not the first
+VERSIONS: Final[dict[int, int]] = {54: 2}  # kind -> version written today, where it is not the first
 
 
 def version_of(kind: int) -> int:

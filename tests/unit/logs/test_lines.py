@@ -11,14 +11,17 @@ from perdure.logs.lines import Joiner
 from perdure.logs.text import to_text
 from perdure.logs.walking import walk
 from perdure.model import entry as e
+from perdure.model.effect import Standing
 from perdure.model.entry import Driver
 from perdure.model.failure import ErrorRecord, Failure
+from perdure.model.files import FileChange, Node, Uncovered
 from perdure.model.strategy import Strategy
 from tests.unit.logs.material import HOLDER, SCHEMA, STARTED, Journal, complaints, intent, raw, settled
 
 ERROR = ErrorRecord(type="ValueError", message="no\nway", failure_class="tool", causes=("KeyError: 'a'",))
 EVERY_KIND = (
     e.LeaseClaimed(holder=HOLDER, by_hand=True),
+    e.TaskForked(started=STARTED, parent="cd" * 16, at=7, parent_digest=b"d"),
     e.TaskResumed(report=("ok chain: whole",)),
     e.ProgramCalled(attempt=1),
     e.TaskPausedEntry(by="person"),
@@ -33,7 +36,14 @@ EVERY_KIND = (
     settled("b", 12, invalid=True, unapplied="the reducer raised", started_at=1_700_000_000_000_000, duration_us=1500),
     settled("unknown", 0),
     e.ActionReleased(action="b"),
+    e.ActionReused(action="b", tool="t", settled=12, digest=b"d", key="k", patch=raw([])),
     e.StateEdited(patch=raw([])),
+    e.FilesCaptured(
+        changes=(FileChange("a/b", Node("file", 0o644, 3, b"d")), FileChange("c", None)),
+        digest=b"d",
+        action="b",
+        uncovered=(Uncovered("s", "socket"),),
+    ),
     e.PlanAdopted(steps=("one",)),
     e.PositionMoved(loop="l", done=1, item=b"d"),
     e.CheckpointMarked(name="c"),
@@ -46,7 +56,13 @@ EVERY_KIND = (
     e.DecisionTaken(decision=raw({}), row="r"),
     e.StrategyChosen(strategy=Strategy("s")),
     e.LessonLearned(text="l"),
-    e.RollbackBegan(to_seq=1, checkpoint="start"),
+    e.RollbackBegan(
+        to_seq=1,
+        checkpoint="start",
+        moves=("files",),
+        standing=(Standing(action="b", tool="t", digest=b"d", settled=12, undo="impossible"),),
+    ),
+    e.WorkspaceRestored(restored=1, kept=("a",)),
     e.RollbackAbandoned(reason="r"),
     e.RolledBackEntry(to_seq=1, checkpoint="start"),
     e.SnapshotTaken(at_seq=1, digest=b"d"),

@@ -1,0 +1,127 @@
+"""The manifest: what stands in a task's workspace, as far as the journal knows. Part of the fold, follows the branch.
+
+Changes come in as entries (`FilesCaptured`), so its cost is that of what changed. A digest is kept for each folder,
+over its names and what stands there, the digests of its folders among them: two trees are equal if their roots'
+digests are. Knows nothing of disks; `workspace/` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from perdure.errors import CodecError
+from perdure.model.files import FileChange, Node
+
+
+class Manifest:
+    """Paths and their nodes, kept folder by folder."""
+
+    __slots__ = ("_digests", "_folders", "_size")
+
+    def __init__(self) -> None:
+        self._folders: dict[str, dict[str, Node]] = {}
+        self._digests: dict[str, bytes] = {}  # of folders that did not change since it was taken
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def get(self, path: str) -> Node | None:
+        """Return what stands at `path`."""
+        folder, _, name = path.rpartition("/")
+        return self._folders.get(folder, {}).get(name)
+
+    def children(self, folder: str) -> dict[str, Node]:
+        """Return the nodes of one folder by name; not to be written to."""
+        return self._folders.get(folder, {})
+
+    def items(self, under: str = "") -> Iterator[tuple[str, Node]]:
+        """Yield (path, node) of all that stands under the folder `under`, each folder before what is in it."""
+        pending = [under]
+        while pending:
+            folder = pending.pop()
+            prefix = f"{folder}/" if folder else ""
+            for name, node in sorted(self._folders.get(folder, {}).items()):
+                yield prefix + name, node
+                if node.kind == "folder":
+                    pending.append(prefix + name)
+
+    def apply(self, changes: Iterable[FileChange]) -> None:
+        """Take changes in, in any order."""
+        for change in changes:
+            folder, _, name = change.path.rpartition("/")
+            self._forget_digests(folder)
+            children = self._folders.setdefault(folder, {})
+            self._size -= name in children
+            if change.node is None:
+                children.pop(name, None)
+            else:
+                self._size += 1
+                children[name] = change.node
+            if not children:
+                del self._folders[folder]
+
+    def digest(self, folder: str = "") -> bytes:
+        """Return 32 bytes over all that stands under `folder`."""
+        known = self._digests.get(folder)
+        if known is not None:
+            return known
+        hasher = hashlib.sha256()
+        prefix = f"{folder}/" if folder else ""
+        for name, node in sorted(self._folders.get(folder, {}).items()):
+            digest = self.digest(prefix + name) if node.kind == "folder" else node.digest
+            hasher.update(msgspec.json.encode([name, node.kind, node.mode, node.size, digest.hex(), node.target]))
+        self._digests[folder] = made = hasher.digest()
+        return made
+
+    def copy(self) -> Manifest:
+        """Return one that changes apart from this one."""
+        other = Manifest()
+        other._folders = {folder: dict(children) for folder, children in self._folders.items()}
+        other._digests = dict(self._digests)
+        other._size = self._size
+        return other
+
+    def changes_to(self, other: Manifest) -> tuple[FileChange, ...]:
+        """Return the changes that make this manifest equal to `other`."""
+        folders = self._folders.keys() | other._folders.keys()
+        found: list[FileChange] = []
+        for folder in sorted(folders):
+            mine, theirs = self._folders.get(folder, {}), other._folders.get(folder, {})
+            if mine == theirs:
+                continue
+            prefix = f"{folder}/" if folder else ""
+            names = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
+            found += [FileChange(prefix + name, theirs.get(name)) for name in names]
+        return tuple(found)
+
+    def to_value(self) -> dict[str, dict[str, Node]]:
+        """Return all of it, by folder and name, for the snapshot."""
+        return self._folders
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> Manifest:
+        """Return what `to_value` gave, encoded as JSON. Raises CodecError."""
+        made = cls()
+        try:
+            made._folders = msgspec.json.decode(raw, type=dict[str, dict[str, Node]])
+        except msgspec.MsgspecError as error:
+            raise CodecError(f"not a manifest: {error}") from error
+        made._size = sum(map(len, made._folders.values()))
+        return made
+
+    def _forget_digests(self, folder: str) -> None:
+        """Forget those of `folder` and of what holds it. One that is forgotten has none above it."""
+        digests = self._digests
+        while folder and digests:
+            digests.pop(folder, None)
+            folder = folder.rpartition("/")[0]
+        digests.pop("", None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Manifest) and self._folders == other._folders
+
+    __hash__ = None  # type: ignore[assignment]  # it changes

@@ -1,0 +1,60 @@
+"""The manifest takes changes in, knows folders' digests, and tells what lies between two trees."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.core.manifest import Manifest
+from perdure.model.files import FileChange, Node, path_to_bytes, path_to_text
+
+NAMES = st.sampled_from(["a", "b", "c/d", "c/e", "c/f/g", "h"])
+NODES = st.builds(lambda mode, digest: Node("file", mode, 3, digest), st.integers(0, 7), st.binary(max_size=2))
+
+
+def of(tree):
+    """A manifest of those files, with the folders in which they stand."""
+    made = Manifest()
+    folders = {path.rpartition("/")[0] for path in tree} | {"c" for path in tree if path.startswith("c/f")}
+    made.apply(FileChange(path, Node("folder", 0o755)) for path in folders if path)
+    made.apply(FileChange(path, node) for path, node in tree.items())
+    return made
+
+
+@given(st.dictionaries(NAMES, NODES), st.dictionaries(NAMES, NODES))
+def test_changes_make_one_tree_the_other(left, right):
+    """What `changes_to` returns, applied, gives an equal tree with an equal digest, whatever the way to it."""
+    one, other = of(left), of(right)
+    one.digest()  # a digest that is known before must not survive the changes
+    changes = one.changes_to(other)
+    one.apply(reversed(changes))
+    assert (one, one.digest(), len(one)) == (other, of(right).digest(), len(other))
+    assert (one.digest() == of(left).digest()) == (left == right)
+
+
+@given(st.dictionaries(NAMES, NODES))
+def test_it_reads_back_and_copies_are_apart(tree):
+    """Encoded and read it is the same; a copy changes alone."""
+    one = of(tree)
+    again = Manifest.from_raw(msgspec.json.encode(one.to_value()))
+    assert (again, len(again), again.digest()) == (one, len(one), one.digest())
+    copy = one.copy()
+    copy.apply([FileChange("new", Node("link", target="a"))])
+    assert one == again != copy
+
+
+def test_a_folders_digest_follows_what_is_under_it():
+    """A change three folders down changes the digests above it and leaves the neighbours'."""
+    one = of({"c": Node("folder", 0o755), "c/f": Node("folder", 0o755), "c/f/g": Node("file"), "n": Node("folder")})
+    before = one.digest(), one.digest("c"), one.digest("n")
+    one.apply([FileChange("c/f/g", Node("file", 0o600))])
+    after = one.digest(), one.digest("c"), one.digest("n")
+    assert [was == now for was, now in zip(before, after, strict=True)] == [False, False, True]
+    assert [path for path, _ in one.items()] == ["c", "n", "c/f", "c/f/g"]
+
+
+@given(st.binary())
+def test_each_name_of_a_disk_has_one_text(raw):
+    """Odd bytes and backslashes come back as they were, and the text is one that JSON can hold."""
+    text = path_to_text(raw)
+    text.encode()
+    assert path_to_bytes(text) == raw
