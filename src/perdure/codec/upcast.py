@@ -18,6 +18,7 @@ def _unchanged(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> function to version + 1
+    (20, 1): _unchanged,  # ActionIntended: paths
     (54, 1): _unchanged,  # RollbackBegan: standing
 }
 

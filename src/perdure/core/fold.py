@@ -189,6 +189,7 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
         attempt=payload.attempt,
         timeout_s=payload.timeout_s,
         reduces=payload.reduces,
+        paths=payload.paths,
     )
 
 
@@ -300,8 +301,14 @@ def _state_migrated(fold: Fold, header: Header, payload: e.StateMigrated, _patch
 
 
 def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patched: bool) -> None:  # noqa: FBT001
-    fold.files.apply(payload.changes)
-    fold.document.files_changed = header.seq
+    document = fold.document
+    if payload.changes:
+        fold.files.apply(payload.changes)
+        document.files_changed = header.seq
+    if payload.uncovered is not None:
+        document.uncovered = payload.uncovered
+    if payload.digest and "" in payload.paths:
+        document.is_all_captured = True
 
 
 def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001

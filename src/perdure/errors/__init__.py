@@ -39,6 +39,7 @@ PerdureError
 │   ├── BranchLeft         a call from a branch that was rolled back
 │   ├── ForkedRuntime      a runtime used in a child of the process that opened it
 │   ├── LoopBlocked        a call of perdure.sync in the thread of its own event loop
+│   ├── PathOutside        a tool would write outside of the task's workspace
 │   ├── NothingAsked       an answer to a task that waits for none
 │   ├── StateVersion       no migration leads from the recorded state to this program
 │   └── StateInvalid       the state is not what ``state_type=`` says
@@ -115,6 +116,7 @@ from perdure.errors.usage import (
     LoopBlocked,
     NestedAct,
     NothingAsked,
+    PathOutside,
     ProgramNotImportable,
     ReadOnlyState,
     StaleView,
@@ -157,6 +159,7 @@ __all__ = [
     "NestedAct",
     "NothingAsked",
     "OutcomeUnknown",
+    "PathOutside",
     "PerdureError",
     "ProgramNotImportable",
     "ReadOnlyState",

@@ -264,3 +264,16 @@ class StateInvalid(UsageError):
         self.path = path
         where = "".join(f"[{step!r}]" for step in path)
         super().__init__(f"state{where} is no {type_name}: {reason}")
+
+
+class PathOutside(UsageError):
+    """A tool says that it writes outside of the task's workspace."""
+
+    def __init__(self, tool: str, path: str, workspace: str) -> None:
+        self.tool = tool
+        self.path = path
+        self.workspace = workspace
+        super().__init__(
+            f"tool {tool!r} would write {path!r}, which lies outside of the workspace {workspace!r}: nothing was done; "
+            "give a path inside, or declare it without undo='workspace' and paths="
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from perdure.model.checkpoint import Checkpoint, Position
+from perdure.model.files import Uncovered
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,6 +38,8 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     anchored: dict[str, Kept] = {}  # effects without a key that only a checkpoint holds, by tool and digest
     kept_at: int = 0  # seq of the last outcome of an effect on this branch
     files_changed: int = 0  # seq of the last entry that changed the manifest
+    is_all_captured: bool = False  # whether the manifest is that of the whole workspace, not of some paths
+    uncovered: tuple[Uncovered, ...] = ()  # paths of the workspace that no capture holds
     edited: int = 0  # seq of the last edit: what was anchored before it answers no call any more
     asking: dict[str, str] = {}  # questions of the program that are not answered, by key, oldest first
     answers: dict[str, str] = {}  # to its questions on this branch, by key

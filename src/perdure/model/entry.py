@@ -157,6 +157,7 @@ class ActionIntended(_Payload, frozen=True, kw_only=True):
     strategy: str = ""
     paid: bool = False
     reduces: bool = False  # a `then=` waits for the outcome
+    paths: tuple[str, ...] = ()  # of the workspace that it may write, "" = anywhere in it (version 2)
 
 
 class ActionSettled(_Payload, frozen=True, kw_only=True):
@@ -257,9 +258,10 @@ class FilesCaptured(_Payload, frozen=True, kw_only=True):
     """Files of the workspace changed since the last capture; their bytes are blobs of the same append."""
 
     changes: tuple[FileChange, ...]
-    digest: bytes = b""  # of the manifest with these changes; empty where more of the same capture follows
+    paths: tuple[str, ...] = ("",)  # where was looked, "" = everywhere
+    digest: bytes = b""  # of the manifest with these changes; empty where more of the same look follows
     action: str = ""  # whose doing; "": found between actions, so somebody else's
-    uncovered: tuple[Uncovered, ...] = ()  # paths that no capture holds, where they are others than before
+    uncovered: tuple[Uncovered, ...] | None = None  # all paths that no capture holds, where they are not as before
 
 
 class NoteWritten(_Payload, frozen=True, kw_only=True):
@@ -418,7 +420,7 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (57, "workspace_restored", WorkspaceRestored),
     (60, "snapshot_taken", SnapshotTaken),
 )
-VERSIONS: Final[dict[int, int]] = {54: 2}  # kind -> version written today, where it is not the first
+VERSIONS: Final[dict[int, int]] = {20: 2, 54: 2}  # kind -> version written today, where it is not the first
 
 
 def version_of(kind: int) -> int:

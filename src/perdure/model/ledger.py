@@ -32,6 +32,7 @@ class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_s: float = 0.0
     in_doubt: bool = False
     reduces: bool = False
+    paths: tuple[str, ...] = ()  # of the workspace that it may have written
 
 
 class Rollback(msgspec.Struct, frozen=True, kw_only=True):

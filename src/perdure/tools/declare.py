@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,8 @@ from perdure.model.ids import check_name
 from perdure.tools.results import refusal
 from perdure.tools.signature import Shape, read_result_type, read_shape
 
+HOLE: Final = re.compile(r"\{(\w+)\}")  # in a path of `paths=`: the argument that fills it
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -48,7 +51,7 @@ class ToolOptions(TypedDict, total=False):
     probe: Callable[..., Any] | None  # asks the world whether the effect happened; for retry "probe" only
     settle_s: float  # how long after its time-out an effect may still appear in the world
     timeout_s: float
-    paths: Sequence[str]  # what it writes, relative to the workspace
+    paths: Sequence[str]  # what it writes, relative to the workspace; "{name}" = what the argument `name` says
     paid: bool  # costs money: the intent is durable before the call, a killed call counts as spent
     valid: Callable[[Any], object] | None  # judges the result by its truth
     poll: bool  # asked again and again: never takes a loose outcome, never counts as a loop
@@ -260,7 +263,7 @@ def _declare(
         probe=_read_probe(name, options.get("probe")),
         settle_s=_read_seconds(name, "settle_s", options.get("settle_s", 0.0), least=0.0),
         timeout_s=_read_seconds(name, "timeout_s", options.get("timeout_s", ACTION_TIMEOUT_S), least=0.001),
-        paths=_read_texts(name, "paths", options.get("paths", ())),
+        paths=_read_paths(name, options.get("paths", ()), shape),
         paid=bool(options.get("paid")),
         valid=_read_valid(name, options.get("valid")),
         poll=bool(options.get("poll")),
@@ -395,6 +398,14 @@ def _read_texts(name: str, option: str, given: object) -> tuple[str, ...]:
     if not all(isinstance(text, str) and text for text in texts):
         raise ToolInvalid(name, f"{option}={given!r} holds something other than texts")
     return cast("tuple[str, ...]", texts)
+
+
+def _read_paths(name: str, given: object, shape: Shape) -> tuple[str, ...]:
+    paths = _read_texts(name, "paths", given)
+    for hole in (hole for path in paths for hole in HOLE.findall(path)):
+        if hole not in shape.signature.parameters or hole == shape.key_parameter:
+            raise ToolInvalid(name, f"paths={paths!r} names {hole!r}, which is none of its parameters")
+    return paths
 
 
 def _read_aliases(name: str, given: object) -> tuple[str, ...]:

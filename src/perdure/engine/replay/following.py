@@ -294,6 +294,8 @@ class Follower(Sequencer):
         match payload:
             case e.MessageReceived() | e.QuestionAnswered() | e.SnapshotTaken() | e.TaskResumed():
                 return True
+            case e.FilesCaptured() | e.WorkspaceRestored():
+                return True  # what the world did; the program makes none of it
             case e.ValuesDrawn():
                 return self.draws.is_done(self.walk)
             case _:
