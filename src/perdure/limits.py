@@ -68,6 +68,12 @@ ENTRY_BYTES_COUNTED_MIN: Final = 256
 SNAPSHOT_PART_BYTES: Final = 256 * KIB
 SNAPSHOTS_KEPT: Final = 2
 
+# --- files of the workspace -----------------------------------------------------------------------------------------
+WORKSPACE_FILE_BYTES_MAX: Final = 64 * MIB  # larger files are listed as not covered
+CAPTURE_BATCH_BYTES: Final = 16 * MIB  # of content in one batch; a file larger than that is one of its own
+CAPTURE_BATCH_CHANGES: Final = 10_000
+CAPTURE_READS_MAX: Final = 3  # of one file that changes while it is read
+
 # --- files of the log -----------------------------------------------------------------------------------------------
 LOG_BEAT_S: Final = 0.25  # how far the files may be behind the journal
 LOG_FILE_BYTES: Final = 10_000_000

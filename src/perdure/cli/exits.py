@@ -36,6 +36,8 @@ TABLE: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.StoreError, DAMAGED),
     (errors.CodecError, DAMAGED),
     (errors.UsageError, USAGE),
+    (errors.WorkspaceBusy, BUSY),
+    (errors.WorkspaceInvalid, USAGE),
     (errors.PerdureError, FAILED),
 )
 EXPECTED: Final = (errors.PerdureError,)

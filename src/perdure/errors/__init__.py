@@ -129,6 +129,11 @@ from perdure.errors.usage import (
     Unstorable,
     UsageError,
 )
+from perdure.errors.workspace import (
+    WorkspaceBusy,
+    WorkspaceError,
+    WorkspaceInvalid,
+)
 
 __all__ = [
     "ActionError",
@@ -194,4 +199,7 @@ __all__ = [
     "Unsupported",
     "Unwound",
     "UsageError",
+    "WorkspaceBusy",
+    "WorkspaceError",
+    "WorkspaceInvalid",
 ]
