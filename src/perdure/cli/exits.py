@@ -38,6 +38,7 @@ TABLE: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.UsageError, USAGE),
     (errors.WorkspaceBusy, BUSY),
     (errors.WorkspaceInvalid, USAGE),
+    (errors.WorkspaceError, DAMAGED),
     (errors.PerdureError, FAILED),
 )
 EXPECTED: Final = (errors.PerdureError,)

@@ -15,6 +15,11 @@ PerdureError
 │   ├── TaskUnknown        no task of that name or id
 │   ├── TaskAmbiguous      a prefix fits more than one task
 │   └── Unsupported        a power that this store does not declare
+├── WorkspaceError         the folder of a task's files cannot be worked with
+│   ├── WorkspaceBusy      another task works in it, inside it or around it
+│   ├── WorkspaceInvalid   it cannot be the workspace, or is no longer the one that it was
+│   ├── WorkspaceFull      no room left for a file that is to come back
+│   └── WorkspaceRefused   no rights, a read-only or failing disk; names the path
 ├── CodecError             stored bytes are not what the codec writes
 │   ├── UnknownTag         a tag of the value codec that this version does not know
 │   └── UnknownKind        an entry kind or version that this version does not know
@@ -132,7 +137,9 @@ from perdure.errors.usage import (
 from perdure.errors.workspace import (
     WorkspaceBusy,
     WorkspaceError,
+    WorkspaceFull,
     WorkspaceInvalid,
+    WorkspaceRefused,
 )
 
 __all__ = [
@@ -201,5 +208,7 @@ __all__ = [
     "UsageError",
     "WorkspaceBusy",
     "WorkspaceError",
+    "WorkspaceFull",
     "WorkspaceInvalid",
+    "WorkspaceRefused",
 ]

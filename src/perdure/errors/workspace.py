@@ -27,3 +27,26 @@ class WorkspaceInvalid(WorkspaceError):
         self.folder = folder
         self.reason = reason
         super().__init__(f"{folder!r} cannot be the workspace: {reason}")
+
+
+class WorkspaceFull(WorkspaceError):
+    """No room left for a file that is to come back; what is back stays, and the same call goes on where it was."""
+
+    def __init__(self, folder: str, path: str) -> None:
+        self.folder = folder
+        self.path = path
+        super().__init__(
+            f"no room left in {folder!r} to put {path!r} back; what is back already stays: free some space and resume"
+        )
+
+
+class WorkspaceRefused(WorkspaceError):
+    """The system refused to put a path back: no rights, a read-only disk, a failing one."""
+
+    def __init__(self, folder: str, path: str, reason: str) -> None:
+        self.folder = folder
+        self.path = path
+        self.reason = reason
+        super().__init__(
+            f"{path!r} in {folder!r} cannot be put back: {reason}; what is back already stays: see to it and resume"
+        )
