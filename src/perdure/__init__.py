@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from perdure.engine.marking import Milestone, MilestoneView, milestone, request_checkpoint
     from perdure.engine.migrations import Migration, migration
     from perdure.engine.opening import open_runtime as open
     from perdure.engine.programs import Program, program
@@ -52,6 +53,10 @@ _HOME: Final[dict[str, str]] = {
     "program": "perdure.engine.programs:program",
     "Migration": "perdure.engine.migrations:Migration",
     "migration": "perdure.engine.migrations:migration",
+    "Milestone": "perdure.engine.marking:Milestone",
+    "MilestoneView": "perdure.engine.marking:MilestoneView",
+    "milestone": "perdure.engine.marking:milestone",
+    "request_checkpoint": "perdure.engine.marking:request_checkpoint",
     "Tool": "perdure.tools:Tool",
     "tool": "perdure.tools:tool",
     "Effect": "perdure.model.effect:Effect",
@@ -96,6 +101,8 @@ __all__ = [
     "Failed",
     "InDoubt",
     "Migration",
+    "Milestone",
+    "MilestoneView",
     "NeedsHuman",
     "Outcome",
     "OutcomeUnknown",
@@ -122,8 +129,10 @@ __all__ = [
     "Unstorable",
     "UsageError",
     "migration",
+    "milestone",
     "open",
     "program",
+    "request_checkpoint",
     "tool",
 ]
 

@@ -40,6 +40,12 @@ CRASH_LOOP_STARTS_MAX: Final = 5
 PROGRAM_CALLS_MAX: Final = 100  # of one run(); a program that rolls itself back for ever ends here
 WAIT_INLINE_S: Final = 300.0
 
+# --- milestones ------------------------------------------------------------------------------------------------------
+DRAFT_WORDS_MIN: Final = 120  # a text with fewer is a stub
+DRAFT_BYTES_MAX: Final = 4 * MIB  # a larger file is not looked at
+DRAFTS_WAITING_MAX: Final = 64  # paths whose draft waits until the step's checks pass; the oldest is forgotten
+ERROR_PAGE_LETTERS_MAX: Final = 2_000  # a page with more to read is none
+
 # --- leases and inbox -----------------------------------------------------------------------------------------------
 LEASE_TTL_S: Final = 30.0
 LEASE_BEATS_PER_TTL: Final = 3  # so often a lease is renewed within its time to live

@@ -158,6 +158,10 @@ class Runtime:
         """As `perdure.Runtime.rollback`."""
         self._portal.call(self._inner.rollback, task, checkpoint, by=by)
 
+    def checkpoint(self, task: str, name: str, *, by: str = "person") -> int:
+        """As `perdure.Runtime.checkpoint`."""
+        return self._portal.call(self._inner.checkpoint, task, name, by=by)
+
     def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """As `perdure.Runtime.stop_task`."""
         self._portal.call(self._inner.stop_task, task, what, by=by)
@@ -237,6 +241,10 @@ class _Handle:
     def adopt(self, steps: Sequence[str]) -> None:
         """As `perdure.Task.adopt`."""
         self._portal.call(self._inner.adopt, steps)
+
+    def begin_step(self, name: str) -> None:
+        """As `perdure.Task.begin_step`."""
+        self._portal.call(self._inner.begin_step, name)
 
     def note(self, text: str, **fields: Any) -> None:
         """As `perdure.Task.note`."""

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from perdure.codec import values
+from perdure.core import milestones
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
 from perdure.core.touched import Touched
@@ -305,6 +306,8 @@ def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patch
     if payload.changes:
         fold.files.apply(payload.changes)
         document.files_changed = header.seq
+    if payload.action and document.failing:
+        document.unproven = milestones.unproven_with(document.unproven, payload.changes, header.seq)
     if payload.uncovered is not None:
         document.uncovered = payload.uncovered
     if payload.digest and "" in payload.paths:
@@ -338,8 +341,14 @@ def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, 
         place=payload.place,
         reason=payload.reason,
         verdict=payload.verdict,
+        verifier=payload.verifier,
+        about=payload.about,
     )
     document.checkpoints.append(mark)
+    if payload.reason == "milestone":
+        document.milestones[milestones.key_of(payload.name, payload.about)] = header.seq
+    if payload.reason != "program":
+        return  # the program knows nothing of it: what it may ask for again stays as it is
     _drop_loose(fold, keep_effects=True)
     for kept in document.loose:
         if not (kept.free or kept.unapplied or kept.failed):
@@ -347,10 +356,21 @@ def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, 
     document.loose = [kept for kept in document.loose if kept.free or kept.unapplied or kept.failed]
 
 
+def _step_began(fold: Fold, header: Header, payload: e.StepBegan, _patched: bool) -> None:  # noqa: FBT001
+    document = fold.document
+    document.step, document.steps, document.changed = payload.name, document.steps + 1, header.seq
+    document.failing, document.unproven = {}, {}
+
+
 def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: bool) -> None:  # noqa: FBT001
-    if payload.passed and payload.name not in fold.document.checks:
-        fold.document.checks[payload.name] = header.seq
+    document = fold.document
+    if not payload.passed and payload.name not in document.checks:
+        document.failing[payload.name] = header.seq
+    if payload.passed and payload.name not in document.checks:
+        document.checks[payload.name] = header.seq
         fold.ledger.failures = max(0, fold.ledger.failures - 1)  # verified progress
+    if payload.passed and document.failing.pop(payload.name, 0) and not document.failing:
+        document.unproven = {}
 
 
 def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
@@ -455,6 +475,7 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.PlanAdopted: _plan_adopted,
     e.PositionMoved: _position_moved,
     e.CheckpointMarked: _checkpoint_marked,
+    e.StepBegan: _step_began,
     e.CheckJudged: _check_judged,
     e.ValuesDrawn: _recorded_only,
     e.FilesCaptured: _files_captured,

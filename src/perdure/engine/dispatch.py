@@ -29,8 +29,11 @@ class OutOfTimeError(TimeoutError):
 class Job(Protocol):
     """What is called: `action.Work`."""
 
-    tool: Tool[..., Any]
     effect_key: str
+    requested: tuple[str, ...]  # checkpoints that the tool asks for
+
+    @property
+    def tool(self) -> Tool[..., Any]: ...  # noqa: D102
 
     @property
     def given(self) -> Mapping[str, object]: ...  # noqa: D102 - the arguments by name
@@ -44,7 +47,7 @@ async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[An
     A thread cannot be stopped: where one still runs when the call is over, `outlived` is told of it.
     """
     tool, given, effect_key = job.tool, job.given, job.effect_key
-    token = current_tool.set(tool.name)
+    token = current_tool.set(job)
     deadline = session.world.ticker.arm(job.timeout_s)
     thread: asyncio.Future[Any] | None = None
     try:

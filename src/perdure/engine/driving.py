@@ -24,6 +24,7 @@ from perdure.engine import crashpoints
 from perdure.engine.boundary import Boundary, cancellations, comes_of_cancellation
 from perdure.engine.loading import load_fold
 from perdure.engine.loops import current_place
+from perdure.engine.marking import milestones_of
 from perdure.engine.session import Session
 from perdure.engine.task import Task
 from perdure.errors import (
@@ -74,6 +75,7 @@ class Drivable(Protocol):
 
 async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the result
     """Call `program` until it has a result and return it, or raise a TaskStopped that says why there is none."""
+    session.milestones = milestones_of(program)
     for _ in range(PROGRAM_CALLS_MAX):
         try:
             async with obeyed(session):

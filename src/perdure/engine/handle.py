@@ -9,12 +9,12 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
-from perdure.engine import asking
+from perdure.engine import asking, marking
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
-from perdure.model.ids import cut_text
+from perdure.model.ids import check_name, cut_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
 
@@ -26,6 +26,7 @@ class Handle:
         self._lap = session.lap
         self._asked: set[str] = set()  # questions of this call of the program
         self._adopted = 0  # plans, in this call of the program
+        self._steps = 0  # begun, in this call of the program
 
     # --- what it is -------------------------------------------------------------------------------------------------
     @property
@@ -93,9 +94,25 @@ class Handle:
         document = session.fold.document
         if document.plan == tuple(steps) or (session.is_replaying and self._adopted <= document.plans):
             return
-        session.put(e.PlanAdopted(steps=tuple(steps)))
+        marking.put_plan(session, tuple(steps))
         await session.commit()
         session.tell("plan_adopted", steps=list(steps))
+
+    async def begin_step(self, name: str) -> None:
+        """Say which step of the plan is worked on from here on; what follows is recorded as done in it.
+
+        A resumed program that comes by its steps again writes nothing, nor does one that is in the step already.
+        """
+        session = self._session
+        session.gate(f"step {name!r}", self._lap)
+        check_name(name, "step name")
+        self._steps += 1
+        document = session.fold.document
+        if document.step == name or (session.is_replaying and self._steps <= document.steps):
+            return
+        session.put(e.StepBegan(name=name))
+        await session.commit()
+        session.tell("step_began", name=name)
 
     # --- telling ----------------------------------------------------------------------------------------------------
     async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - values of the codec's domain

@@ -17,7 +17,7 @@ import msgspec
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.core.resume import Call
-from perdure.engine import arguments, crashpoints
+from perdure.engine import arguments, crashpoints, marking
 from perdure.engine.boundary import Boundary
 from perdure.engine.loops import Place
 from perdure.engine.session import Session
@@ -61,6 +61,7 @@ class Work(msgspec.Struct, kw_only=True):
     then: Reducer | None
     action: str
     effect_key: str = ""
+    requested: tuple[str, ...] = ()  # checkpoints that the tool asks for
     attempt: int = 1
     intent: int = 0
     lap: int = 0  # of the session, when the call was made
@@ -174,9 +175,10 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
             unapplied = cut_text(f"{type(caught.error).__name__}: {caught.error}", ERROR_MESSAGE_BYTES_MAX)
             failure = ReducerFailed(work.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
-    seq = session.put(
-        _settled(session, work, ending, patch, unapplied), operations=operations, blobs=ending.writer.blobs
-    )
+    settled = _settled(session, work, ending, patch, unapplied)
+    seq = session.put(settled, operations=operations, blobs=ending.writer.blobs)
+    if marking.is_concerned(session, work):
+        marking.mark_outcome(session, work, ending, settled)
     if work.call.effect.retry in GUARDED:
         session.sequencer.lease_s = session.tenure.shorten(work.action)
     await session.commit()

@@ -26,6 +26,7 @@ from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, r
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
 from perdure.engine.mailbox import Mailbox, still_asked
+from perdure.engine.marking import mark_by_hand
 from perdure.engine.matching import canonical_arguments, checked_arguments, refuse_other_place, taken_over
 from perdure.engine.migrations import is_same_start, prepare
 from perdure.engine.report import ReportRow, report
@@ -244,6 +245,12 @@ class Runtime:
         session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
         async with self._held(session):
             await roll_back(session, checkpoint, reason=f"asked for by a {by}")
+
+    async def checkpoint(self, task: str, name: str, *, by: str = "person") -> int:
+        """Mark a task that nobody holds; return the entry. Raises TaskBusy, TaskFinished, ActionsInFlight."""
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
+        async with self._held(session):
+            return await mark_by_hand(session, name, by)
 
     async def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -41,9 +41,23 @@ from perdure.model.outcome import Outcome
 from perdure.model.patch import Op, ops_to_value
 from perdure.model.status import UNFINISHED
 from perdure.ports import Clock, Hook, Ids, Store
+from perdure.tools import Tool
+
+if TYPE_CHECKING:
+    from perdure.engine.marking import Milestone
+
+
+class Running(Protocol):
+    """A call whose tool runs."""
+
+    requested: tuple[str, ...]  # checkpoints that the tool asks for
+
+    @property
+    def tool(self) -> Tool[..., Any]: ...  # noqa: D102
+
 
 log: Final = logging.getLogger("perdure")
-current_tool: Final[ContextVar[str]] = ContextVar("perdure_current_tool", default="")
+current_tool: Final[ContextVar[Running | None]] = ContextVar("perdure_current_tool", default=None)
 editing: Final[ContextVar[str]] = ContextVar("perdure_editing", default="")  # id of the task whose edit body runs
 
 _CLAIMS_MIN: Final = 256  # so many claims are kept before the first look at which still matter
@@ -100,6 +114,8 @@ class Slots:
 class Session:
     """The state of one task in this process, from claim to release."""
 
+    marks_milestones = True  # a replay takes them from the record instead
+
     def __init__(self, world: World, sequencer: Sequencer) -> None:
         self.world = world
         self.sequencer = sequencer
@@ -125,6 +141,7 @@ class Session:
         self.is_closed = False
         self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
+        self.milestones: tuple[Milestone, ...] = ()  # functions of the program's module
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
 
     # --- calls of the program ---------------------------------------------------------------------------------------
@@ -171,8 +188,8 @@ class Session:
             raise self.stop
         if self.fold.ledger.status not in UNFINISHED:
             raise TaskFinished(self.task, self.fold.ledger.status)
-        if tool := current_tool.get():
-            raise NestedAct(tool)
+        if (job := current_tool.get()) is not None:
+            raise NestedAct(job.tool.name)
         if editing.get() == self.task:
             raise EditOpen(what)
         if self.sequencer.dead is not None:

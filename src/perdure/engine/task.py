@@ -15,7 +15,7 @@ from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 import msgspec
 
 from perdure.core.resume import find_unanchored
-from perdure.engine import action, crashpoints
+from perdure.engine import action, crashpoints, marking
 from perdure.engine.boundary import Boundary
 from perdure.engine.handle import Handle
 from perdure.engine.loops import Each, current_place
@@ -202,7 +202,7 @@ class Task(Handle):
             await session.commit()
             raise CheckFailed(name, why)
         if name not in session.fold.document.checks:
-            session.put(e.CheckJudged(name=name, passed=True))
+            await marking.put_passed(session, self._lap, name)
             await session.commit()
 
 
@@ -268,7 +268,8 @@ def _is_passed(session: Session, name: str, place: str, nth: int) -> bool:
         return False
     if _is_marked(document, name):
         return True
-    marks = sum(mark.name == name and mark.place == place for mark in document.checkpoints)
+    own = (mark for mark in document.checkpoints if mark.reason == "program")
+    marks = sum(mark.name == name and mark.place == place for mark in own)
     return session.is_replaying and nth <= marks
 
 
@@ -278,7 +279,7 @@ def _is_marked(document: Document, name: str) -> bool:
     for mark in reversed(document.checkpoints):
         if mark.changed != changed:
             return False
-        if mark.name == name:
+        if mark.name == name and mark.reason == "program":
             return True
     return False
 

@@ -14,6 +14,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     place: str = ""  # in which body of an `each` loop it was marked
     reason: str = "program"  # program, person, milestone
     verdict: str = ""  # "", "passed", "failed"
+    verifier: str = ""  # who or what judged it
+    about: str = ""  # of a milestone: the step or the path that it is about
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,6 +30,7 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     plan: tuple[str, ...] = ()
     plans: int = 0  # how often one was adopted on this branch
     step: str = ""
+    steps: int = 0  # how many were begun on this branch
     strategy: int = 0  # index into the task's strategies
     positions: dict[str, Position] = {}
     keyed: dict[str, Kept] = {}  # by tool and key (`core.resume.key_of`)
@@ -45,6 +46,9 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     answers: dict[str, str] = {}  # to its questions on this branch, by key
     checkpoints: list[Checkpoint] = []
     checks: dict[str, int] = {}  # passed on this branch: name -> seq
+    failing: dict[str, int] = {}  # checks judged in this step of which none has passed yet: name -> seq
+    unproven: dict[str, int] = {}  # files written while one was failing: path -> seq
+    milestones: dict[str, int] = {}  # by `core.milestones.key_of`: seq
 
     @property
     def last_change(self) -> int:

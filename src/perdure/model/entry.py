@@ -230,6 +230,14 @@ class CheckpointMarked(_Payload, frozen=True, kw_only=True):
     reason: Literal["program", "person", "milestone"] = "program"
     verdict: str = ""
     digest: bytes = b""  # of the state, where it was taken
+    verifier: str = ""  # what judged it: "check NAME", "valid", "rule RULE", "tool NAME", "milestone NAME" (version 2)
+    about: str = ""  # of a milestone: the step or the path that it is about (version 2)
+
+
+class StepBegan(_Payload, frozen=True, kw_only=True):
+    """Work on a step of the plan began; it lasts until the next one does."""
+
+    name: str
 
 
 class CheckJudged(_Payload, frozen=True, kw_only=True):
@@ -364,6 +372,7 @@ Payload = (
     | PlanAdopted
     | PositionMoved
     | CheckpointMarked
+    | StepBegan
     | CheckJudged
     | ValuesDrawn
     | FilesCaptured
@@ -410,6 +419,7 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (37, "fact_stated", FactStated),
     (38, "state_migrated", StateMigrated),
     (39, "files_captured", FilesCaptured),
+    (40, "step_began", StepBegan),
     (50, "failure_observed", FailureObserved),
     (51, "decision_taken", DecisionTaken),
     (52, "strategy_chosen", StrategyChosen),
@@ -420,7 +430,8 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (57, "workspace_restored", WorkspaceRestored),
     (60, "snapshot_taken", SnapshotTaken),
 )
-VERSIONS: Final[dict[int, int]] = {20: 2, 54: 2}  # kind -> version written today, where it is not the first
+# Kind -> version written today, where it is not the first.
+VERSIONS: Final[dict[int, int]] = {20: 2, 33: 2, 54: 2}
 
 
 def version_of(kind: int) -> int:

@@ -47,6 +47,7 @@ EVERY_KIND = (
     e.PlanAdopted(steps=("one",)),
     e.PositionMoved(loop="l", done=1, item=b"d"),
     e.CheckpointMarked(name="c"),
+    e.StepBegan(name="one"),
     e.CheckJudged(name="c", passed=False, reason="short"),
     e.ValuesDrawn(values=raw([1])),
     e.StateMigrated(from_version=1, to_version=2, state=raw({})),

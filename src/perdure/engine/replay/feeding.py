@@ -198,6 +198,11 @@ class ReplayTask(Task):
         await self._step(lambda payload: isinstance(payload, e.PlanAdopted))
         await super().adopt(steps)
 
+    async def begin_step(self, name: str) -> None:
+        """As `Task.begin_step`."""
+        await self._step(lambda payload: isinstance(payload, e.StepBegan) and payload.name == name)
+        await super().begin_step(name)
+
     async def rollback(self, name: str, *, reason: str = "") -> Never:
         """As `Task.rollback`."""
         await self._step(lambda payload: isinstance(payload, e.RollbackBegan))

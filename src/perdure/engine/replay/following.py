@@ -16,6 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from perdure.core.fold import Fold
+from perdure.engine.marking import is_of_milestone
 from perdure.engine.replay.comparing import describe, differences, shape_of
 from perdure.engine.replay.draws import Draws
 from perdure.engine.replay.walking import HARD, Walk, is_cancelled, merged
@@ -296,6 +297,10 @@ class Follower(Sequencer):
                 return True
             case e.FilesCaptured() | e.WorkspaceRestored():
                 return True  # what the world did; the program makes none of it
+            case e.CheckpointMarked(reason="milestone" | "person"):
+                return True
+            case e.NoteWritten() if is_of_milestone(payload):
+                return True
             case e.ValuesDrawn():
                 return self.draws.is_done(self.walk)
             case _:

@@ -133,7 +133,9 @@ class _ReplayClock:
 
 
 class _ReplaySession(Session):
-    """A session whose lease nobody can take."""
+    """A session whose lease nobody can take, and whose milestones are those on record, whatever the rules are today."""
+
+    marks_milestones = False
 
     async def renew(self) -> None:
         """There is nothing to renew."""
