@@ -40,6 +40,20 @@ def test_a_rollback_puts_the_state_back_and_keeps_the_journal(perdure, paused):
     assert "has no checkpoint 'nowhere'" in err
 
 
+def test_a_person_marks_a_checkpoint_and_sees_what_it_costs_to_go_back(perdure, paused):
+    """It is listed as a person's, and a rollback comes back to it; nothing has happened since."""
+    code, out, _ = perdure("checkpoint", paused, "by hand")
+    assert (0, "checkpoint 'by hand' of task p is entry") == (code, out.rpartition(" ")[0])
+    rows = json.loads(perdure("checkpoints", paused, "--json")[1])
+    assert ["mark", "mark#2", "by hand"] == [row["name"] for row in rows]
+    assert ("person", "person", True) == tuple(rows[2][key] for key in ("reason", "verifier", "admissible"))
+    assert {0} == {rows[2]["price"][key] for key in ("actions", "to_undo", "staying", "files")}
+    table = perdure("checkpoints", paused)[1].splitlines()
+    assert (4, True) == (len(table), table[0].endswith("TO GO BACK COSTS"))
+    assert 0 == perdure("rollback", paused, "--to", "by hand")[0]
+    assert 2 == perdure("checkpoint", paused, " ")[0]
+
+
 def test_a_task_that_a_script_drives_is_resumed_by_the_script(perdure, paused):
     """`resume` says so, exit 2, and changes nothing."""
     before = perdure("show", paused, "--json")[1]

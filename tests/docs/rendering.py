@@ -131,7 +131,8 @@ def _first_line(thing: object) -> str:
 
 def _methods(owner: type) -> str:
     shown = []
-    for name, member in vars(owner).items():
+    members = {name: member for base in reversed(owner.__mro__[:-1]) for name, member in vars(base).items()}
+    for name, member in members.items():
         if name.startswith("_"):
             continue
         if isinstance(member, property):

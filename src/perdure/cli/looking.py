@@ -10,6 +10,7 @@ from perdure.cli.options import StoreOptions, TaskOptions, opened, taking, wait_
 from perdure.cli.terminal import say, say_bytes, say_json, say_table
 
 if TYPE_CHECKING:
+    from perdure.views.checkpoints import Listed, Price
     from perdure.views.listing import Row
     from perdure.views.showing import Show
 
@@ -48,7 +49,7 @@ def state(options: StateOptions) -> None:
 
 @taking(TaskOptions)
 def checkpoints(options: TaskOptions) -> None:
-    """Show a task's checkpoints. Those of the present branch, oldest first."""
+    """Show a task's checkpoints, and what it costs to go back. Those of the present branch, oldest first."""
     wait_for(_checkpoints(options))
 
 
@@ -109,17 +110,38 @@ async def _state(options: StateOptions) -> None:
 
 
 async def _checkpoints(options: TaskOptions) -> None:
-    from perdure.engine.loading import load_fold
-    from perdure.views.showing import marks_of
+    from perdure.views.checkpoints import list_checkpoints
 
     async with opened(options.place) as store:
-        marks = marks_of(await load_fold(store, (await store.find(options.name)).task))
+        listed = await list_checkpoints(store, options.name)
     if options.as_json:
-        say_json(list(marks))
-    elif marks:
-        say_table(("NAME", "ENTRY", "WHY", "VERDICT"), [(m.name, str(m.seq), m.reason, m.verdict) for m in marks])
+        say_json(list(listed))
+    elif listed:
+        headings = ("NAME", "ENTRY", "WHEN", "WHY", "JUDGED BY", "VERDICT", "BY ITSELF", "TO GO BACK COSTS")
+        say_table(headings, [_checkpoint_cells(one) for one in listed])
     else:
         say(f"task {options.name!r} has no checkpoints yet; its start is one: `perdure state {options.name} --at 1`")
+
+
+def _checkpoint_cells(one: Listed) -> tuple[str, ...]:
+    when = one.at[:19].replace("T", " ")
+    by_itself = "yes" if one.admissible else "no"
+    why = f"{one.reason} ({one.about})" if one.about else one.reason
+    return (one.name, str(one.seq), when, why, one.verifier, one.verdict, by_itself, _price_text(one.price))
+
+
+def _price_text(price: Price) -> str:
+    """Return what a rollback would give up, in words; what is nothing is left out."""
+    parts = (
+        (price.actions, f"{price.actions} action(s)"),
+        (price.tokens_in + price.tokens_out, f"{price.tokens_in + price.tokens_out} tokens"),
+        (price.money, " + ".join(price.money)),
+        (price.seconds, f"{price.seconds:.0f} s"),
+        (price.to_undo, f"{price.to_undo} effect(s) to undo"),
+        (price.staying, f"{price.staying} effect(s) that stay"),
+        (price.files, f"{price.files} file(s)"),
+    )
+    return ", ".join(text for amount, text in parts if amount)
 
 
 def _about(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""The verbs by which a person changes a task: pause, cancel, settle, rollback."""
+"""The verbs by which a person changes a task: pause, cancel, settle, checkpoint, rollback."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ class SettleOptions(TaskOptions, frozen=True, kw_only=True):
     did_not_happen: Annotated[bool, typer.Option("--did-not-happen", help="It is not; it may be sent again.")] = False
     keep: Annotated[bool, typer.Option("--keep", help="Its outcome stays a fact that no call will claim.")] = False
     result: Annotated[str, typer.Option(metavar="JSON", help="With --happened: what the tool has returned.")] = ""
+
+
+class CheckpointOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of `checkpoint`."""
+
+    checkpoint: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")]
 
 
 class RollbackOptions(TaskOptions, frozen=True, kw_only=True):
@@ -70,6 +76,12 @@ def settle(options: SettleOptions) -> None:
     if options.result and not options.happened:
         raise UsageError("--result goes with --happened")
     wait_for(_settle(options, _outcome(options)))
+
+
+@taking(CheckpointOptions)
+def checkpoint(options: CheckpointOptions) -> None:
+    """Mark a checkpoint of a task that nobody works on. A rollback can come back to it."""
+    wait_for(_checkpoint(options))
 
 
 @taking(RollbackOptions)
@@ -115,6 +127,18 @@ async def _settle(options: SettleOptions, outcome: Outcome | None) -> None:
         action = await operations.settle(runtime, summary.task, options.action, outcome)
     text = f"action {action} is settled; next: perdure resume {word_for(summary)}"
     say_done(options, {"task": summary.task, "name": summary.name, "action": action}, text)
+
+
+async def _checkpoint(options: CheckpointOptions) -> None:
+    from perdure import operations
+    from perdure.views.showing import word_for
+
+    async with open_for(options) as runtime:
+        summary = await operations.find_exactly(runtime.store, options.name)
+        seq = await runtime.checkpoint(summary.task, options.checkpoint)
+    text = f"checkpoint {options.checkpoint!r} of task {word_for(summary)} is entry {seq}"
+    fields = {"task": summary.task, "name": summary.name, "checkpoint": options.checkpoint, "seq": seq}
+    say_done(options, fields, text)
 
 
 async def _rollback(options: RollbackOptions) -> None:

@@ -41,8 +41,10 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str  # as `rollback --to` takes it: NAME#2 is the second of that name
     seq: int
-    reason: str
+    reason: str  # program, person, milestone
     verdict: str = ""
+    verifier: str = ""  # what judged it
+    about: str = ""  # of a milestone: the step or the path that it is about
 
 
 class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,7 +141,16 @@ def marks_of(fold: Fold) -> tuple[Mark, ...]:
     for checkpoint in fold.document.checkpoints:
         times[checkpoint.name] = number = times.get(checkpoint.name, 0) + 1
         name = checkpoint.name if number == 1 else f"{checkpoint.name}#{number}"
-        marks.append(Mark(name=name, seq=checkpoint.seq, reason=checkpoint.reason, verdict=checkpoint.verdict))
+        marks.append(
+            Mark(
+                name=name,
+                seq=checkpoint.seq,
+                reason=checkpoint.reason,
+                verdict=checkpoint.verdict,
+                verifier=checkpoint.verifier,
+                about=checkpoint.about,
+            )
+        )
     return tuple(marks)
 
 

@@ -1,0 +1,169 @@
+"""A task's checkpoints, and what it would cost to go back to each: `perdure checkpoints`.
+
+Only what stands on the present branch counts: what a rollback has left behind is lost already. Reads the journal once,
+from its beginning, and keeps one sum per checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+import msgspec
+
+from perdure.core.fold import Fold
+from perdure.engine.loading import entries, load_fold
+from perdure.logs.plain import moment
+from perdure.model import entry as e
+from perdure.model.entry import Entry
+from perdure.ports import Store
+from perdure.views.showing import Mark, marks_of
+
+_SECOND_US: Final = 1_000_000
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rollback would give up, and what it would have to do."""
+
+    actions: int = 0  # settled since
+    tokens_in: int = 0
+    tokens_out: int = 0
+    money: tuple[str, ...] = ()  # one amount per currency
+    seconds: float = 0.0  # from the checkpoint to the last entry
+    to_undo: int = 0  # effects that would be taken back
+    staying: int = 0  # effects that would stay in the world
+    files: int = 0  # paths that the task has changed since
+
+
+class Listed(Mark, frozen=True, kw_only=True, omit_defaults=True):
+    """A checkpoint as listed."""
+
+    at: str
+    admissible: bool  # whether a rollback without a person may go back to it
+    price: Price
+
+
+class _Span(msgspec.Struct):
+    """What happened on the present branch from one moment to which a rollback can go back to the next such moment."""
+
+    seq: int  # of the checkpoint, or of the outcome of an effect that cannot be undone; 1 for the start
+    at: int = 0
+    actions: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    money: dict[str, Decimal] = {}  # by currency
+    effects: dict[str, str] = {}  # action id -> how it is undone; those that failed are gone
+    paths: set[str] = set()
+
+
+async def list_checkpoints(store: Store, name: str) -> tuple[Listed, ...]:
+    """Return the checkpoints of the present branch, oldest first. Raises TaskUnknown, TaskAmbiguous, Damaged."""
+    fold = await load_fold(store, (await store.find(name)).task)
+    marks = marks_of(fold)
+    prices = await _prices(store, fold) if marks else {}
+    return tuple(_listed(mark, *prices[mark.seq]) for mark in marks)
+
+
+async def _prices(store: Store, fold: Fold) -> dict[int, tuple[int, Price]]:
+    """Return moment and price of each checkpoint, by its seq."""
+    sums = _Sums()
+    last = 0
+    async for entry in entries(store, fold.task):
+        if entry.header.seq > fold.seq:
+            break  # it came while we read
+        last = entry.header.at
+        sums.take(entry)
+    total = _Span(seq=0)
+    found: dict[int, tuple[int, Price]] = {}
+    for span in reversed(sums.spans):
+        _add(total, span)
+        found[span.seq] = (span.at, _price(total, (last - span.at) / _SECOND_US))
+    return found
+
+
+class _Sums:
+    """The spans of the present branch, as the journal is read."""
+
+    def __init__(self) -> None:
+        self.spans = [_Span(seq=1)]
+        self._intended: dict[str, _Span] = {}  # effects without an outcome, and where they were intended
+
+    def take(self, entry: Entry) -> None:
+        """Take an entry into the newest span; a rollback empties what is behind the one that it goes back to."""
+        seq, at = entry.header.seq, entry.header.at
+        span, payload = self.spans[-1], entry.payload
+        match payload:
+            case e.TaskStarted() | e.TaskForked():
+                span.at = at
+            case e.CheckpointMarked():
+                self.spans.append(_Span(seq=seq, at=at))
+            case e.RolledBackEntry(to_seq=to_seq):
+                while self.spans[-1].seq > to_seq:
+                    self.spans.pop()
+                self.spans[-1] = _Span(seq=self.spans[-1].seq, at=self.spans[-1].at)
+            case e.ActionIntended(action=action, effect=effect) if not effect.is_free:
+                span.effects[action] = effect.undo
+                self._intended[action] = span
+            case e.ActionSettled() if self._settled(span, payload) == "impossible":
+                self.spans.append(_Span(seq=seq, at=at))
+            case e.FilesCaptured(action=action) if action:
+                span.paths.update(change.path for change in payload.changes)
+            case _:
+                pass
+
+    def _settled(self, span: _Span, settled: e.ActionSettled) -> str:
+        """Count an outcome; return how its effect is undone, "" where there is none."""
+        span.tokens_in += settled.tokens_in
+        span.tokens_out += settled.tokens_out
+        amount, _, currency = settled.money.partition(" ")
+        if amount:
+            _add_money(span, currency, _number(amount))
+        if settled.outcome == "in_doubt":
+            return ""
+        span.actions += 1
+        home = self._intended.pop(settled.action, None)
+        if home is not None and settled.outcome == "failed":
+            home.effects.pop(settled.action, None)
+        return home.effects.get(settled.action, "") if home is not None else ""
+
+
+def _number(amount: str) -> Decimal:
+    try:
+        return Decimal(amount)
+    except InvalidOperation:
+        return Decimal(0)
+
+
+def _add(total: _Span, span: _Span) -> None:
+    total.actions += span.actions
+    total.tokens_in += span.tokens_in
+    total.tokens_out += span.tokens_out
+    for currency, amount in span.money.items():
+        _add_money(total, currency, amount)
+    total.effects.update(span.effects)
+    total.paths.update(span.paths)
+
+
+def _add_money(span: _Span, currency: str, amount: Decimal) -> None:
+    span.money[currency] = span.money.get(currency, Decimal(0)) + amount
+
+
+def _price(total: _Span, seconds: float) -> Price:
+    undo = Counter(total.effects.values())
+    return Price(
+        actions=total.actions,
+        tokens_in=total.tokens_in,
+        tokens_out=total.tokens_out,
+        money=tuple(f"{amount} {currency}".strip() for currency, amount in sorted(total.money.items())),
+        seconds=max(0.0, seconds),
+        to_undo=undo["function"],
+        staying=undo["impossible"],
+        files=len(total.paths),
+    )
+
+
+def _listed(mark: Mark, at: int, price: Price) -> Listed:
+    fields = {field: getattr(mark, field) for field in mark.__struct_fields__}
+    admissible = not price.staying and mark.verdict != "failed"
+    return Listed(**fields, at=moment(at), admissible=admissible, price=price)
