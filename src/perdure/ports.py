@@ -30,6 +30,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     blobs: tuple[tuple[bytes, bytes], ...] = ()  # (sha256 of the bytes, bytes); zstd is the store's business
     consumed: tuple[str, ...] = ()  # inbox message ids removed with it
     summary: TaskSummary | None = None  # replaces the task's summary
+    names: tuple[bytes, ...] = ()  # digests of blobs that its entries name and the store has: they are kept for it too
     lease_s: float = 0.0  # renews the lease as well, to stand so long from now on; 0: leaves it as it is
 
 
@@ -56,7 +57,8 @@ class Journal(Protocol):
         the epoch); an epoch other than the lease's raises Fenced; a wrong expected_seq raises Conflict. A refusal
         leaves nothing visible and touches no other task's append. Raises StoreFull (nothing written, may be tried
         again), StoreBroken (closed for good), StoreBusy, TaskUnknown, NameTaken (a summary takes the name of a living
-        task), LimitExceeded (frames over 8 MiB). All of them come from the await, none from the call.
+        task), BlobMissing (one of `names` is not there), LimitExceeded (frames over 8 MiB). All of them come from the
+        await, none from the call.
         """
         ...
 
@@ -150,8 +152,12 @@ class Leases(Protocol):
 class Catalogue(Protocol):
     """The tasks of a store."""
 
-    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
-        """Make a task with an empty journal and a lease of epoch 1 for `holder`, as `claim` grants it.
+    async def create(
+        self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S, *, epoch: int = 1
+    ) -> Lease:
+        """Make a task with an empty journal and a lease of `epoch` for `holder`, as `claim` grants it.
+
+        A fork begins with a higher epoch than 1: one more than its parent's, whose entries it takes over.
 
         Raises NameTaken where an unfinished task has that name. That may be one whose journal stayed empty, its maker
         killed before the first append: it is not listed, and `forget_empty` removes it.

@@ -183,15 +183,20 @@ async def claim(
 
 
 async def create(
-    store: Store, summary: TaskSummary, presence: Presence, at_work: Container[str], ttl_s: float = LEASE_TTL_S
+    store: Store,
+    summary: TaskSummary,
+    presence: Presence,
+    at_work: Container[str],
+    ttl_s: float = LEASE_TTL_S,
+    epoch: int = 1,
 ) -> Lease:
-    """Create a task and take its lease. One of that name that came to nothing before its first entry makes room.
+    """Create a task and take its lease, of `epoch`.
 
-    That is one whose maker is dead, and one of our own that is none of `at_work`: an answer of the store was lost.
-    Raises NameTaken for any other.
+    One of that name that came to nothing before its first entry makes room: one whose maker is dead, and one of our own
+    that is none of `at_work` (an answer of the store was lost). Raises NameTaken for any other.
     """
     try:
-        return await store.create(summary, presence.holder, ttl_s)
+        return await store.create(summary, presence.holder, ttl_s, epoch=epoch)
     except NameTaken as taken:
         lease = await store.lease(taken.task)
         is_left = lease.holder is None or (lease.holder == presence.holder and taken.task not in at_work)
@@ -199,7 +204,7 @@ async def create(
             raise
         if not await store.forget_empty(taken.task, over=lease.epoch):
             raise
-    return await store.create(summary, presence.holder, ttl_s)
+    return await store.create(summary, presence.holder, ttl_s, epoch=epoch)
 
 
 async def _stands_still(store: Store, task: str, lease: Lease, ttl_s: float) -> bool:

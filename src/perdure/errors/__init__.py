@@ -38,6 +38,8 @@ PerdureError
 │   ├── NestedAct          an act inside a running tool
 │   ├── ActionsInFlight    not possible while actions are running
 │   ├── CheckpointUnknown
+│   ├── ForkRefused        no task can begin at that moment of another
+│   ├── ForkUnfinished     a fork whose making was cut short
 │   ├── ActionUnknown      ``settle`` was given an id that is not open or in doubt
 │   ├── TaskMismatch       other goal, arguments or initial state than recorded
 │   ├── TaskFinished       the task has ended
@@ -86,6 +88,7 @@ from perdure.errors.endings import (
     Unwound,
 )
 from perdure.errors.store import (
+    BlobMissing,
     CodecError,
     Conflict,
     Damaged,
@@ -114,6 +117,8 @@ from perdure.errors.usage import (
     EditOpen,
     EffectNotAnchored,
     ForkedRuntime,
+    ForkRefused,
+    ForkUnfinished,
     GoalUnknown,
     KeyMissing,
     KeyReused,
@@ -148,6 +153,7 @@ __all__ = [
     "ActionTimedOut",
     "ActionUnknown",
     "ActionsInFlight",
+    "BlobMissing",
     "BranchLeft",
     "CheckFailed",
     "CheckpointUnknown",
@@ -159,6 +165,8 @@ __all__ = [
     "EditOpen",
     "EffectNotAnchored",
     "Fenced",
+    "ForkRefused",
+    "ForkUnfinished",
     "ForkedRuntime",
     "GoalUnknown",
     "KeyMissing",

@@ -104,6 +104,18 @@ class Fenced(StoreError):
         super().__init__(f"task {task!r} was taken over (epoch {current}, ours was {epoch}); stop working on it")
 
 
+class BlobMissing(StoreError):
+    """An append names a blob that the store has not, or no longer: nothing of it was written."""
+
+    def __init__(self, task: str, digest: str) -> None:
+        self.task = task
+        self.digest = digest
+        super().__init__(
+            f"task {task!r}: blob {digest[:16]}… is not in the store; the task that it was taken from has perhaps been "
+            "deleted meanwhile (`perdure list --all`)"
+        )
+
+
 class NameTaken(StoreError):
     """An unfinished task of that name exists."""
 

@@ -181,6 +181,33 @@ class CheckpointUnknown(UsageError):
         )
 
 
+class ForkRefused(UsageError):
+    """No task can begin at that moment of another; nothing was made."""
+
+    def __init__(self, name: str, at: int, why: str, moments: tuple[str, ...]) -> None:
+        self.name = name
+        self.at = at
+        self.why = why
+        self.moments = moments  # the nearest ones that do: "name" (entry n)
+        super().__init__(
+            f"task {name!r} cannot be forked at entry {at}: {why}; the nearest moments from which it can: "
+            f"{', '.join(moments)}; give one of them as `--at`"
+        )
+
+
+class ForkUnfinished(UsageError):
+    """A fork whose making was cut short: it does not have all of its parent's entries, and cannot be resumed."""
+
+    def __init__(self, task: str, name: str, command: str) -> None:
+        self.task = task
+        self.name = name
+        self.command = command  # makes it anew
+        super().__init__(
+            f"task {name!r} ({task}) is a fork whose making was cut short; make it anew: {command} "
+            f"(or take it away: perdure delete {name})"
+        )
+
+
 class ActionUnknown(UsageError):
     """`settle` was given an action that is neither open, in doubt nor loose."""
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.errors import Conflict, Fenced, NameTaken, PerdureError, StoreBroken, TaskBusy, TaskUnknown
+from perdure.errors import BlobMissing, Conflict, Fenced, NameTaken, PerdureError, StoreBroken, TaskBusy, TaskUnknown
 from perdure.limits import LEASE_TTL_S
 from perdure.model.ids import Holder
 from perdure.model.status import TaskSummary
@@ -105,6 +105,10 @@ class _Journal(_Rung):
             raise Fenced(task, append.epoch, stored.lease.epoch)
         if (append.expected_seq, append.prev_digest) != stored.head:
             raise Conflict(task, append.expected_seq, stored.head[0])
+        brought = {digest for digest, _ in append.blobs}
+        for digest in append.names:
+            if digest not in self._world.blobs and digest not in brought:
+                raise BlobMissing(task, digest.hex())
         if append.summary is not None:
             _check_free(self._world, append.summary)
 
@@ -113,6 +117,7 @@ class _Journal(_Rung):
         stored.appends.append(StoredAppend(first_seq, append.last_seq, append.frames, append.last_digest))
         stored.digests[append.last_seq] = append.last_digest
         stored.blobs.update(digest for digest, _ in append.blobs)
+        stored.blobs.update(append.names)
         self._world.blobs.update(append.blobs)
         stored.messages.update(dict.fromkeys(stored.messages.keys() & set(append.consumed)))
         stored.summary = append.summary or stored.summary
@@ -185,14 +190,16 @@ class _Leases(_Rung):
 
 
 class _Catalogue(_Leases):
-    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
+    async def create(
+        self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S, *, epoch: int = 1
+    ) -> Lease:
         """See `ports.Catalogue.create`."""
         world = self._open_world()
         check_summary(summary)
         if summary.task in world.tasks:
             raise NameTaken(summary.name, summary.task)
         _check_free(world, summary)
-        lease = Lease(epoch=1, holder=holder, beats=0, until=self._until(ttl_s))
+        lease = Lease(epoch=epoch, holder=holder, beats=0, until=self._until(ttl_s))
         world.tasks[summary.task] = _Task(summary, lease)
         return lease
 

@@ -126,9 +126,11 @@ class _Leases(_Rung):
 
 
 class _Catalogue(_Rung):
-    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
+    async def create(
+        self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S, *, epoch: int = 1
+    ) -> Lease:
         """See `ports.Catalogue.create`."""
-        return await self._do("create", lambda: self._store.create(summary, holder, ttl_s))
+        return await self._do("create", lambda: self._store.create(summary, holder, ttl_s, epoch=epoch))
 
     async def forget_empty(self, task: str, *, over: int) -> bool:
         """See `ports.Catalogue.forget_empty`."""

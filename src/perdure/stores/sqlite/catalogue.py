@@ -40,10 +40,12 @@ _DELETIONS: Final = (
 class CatalogueRung(Rung):
     """`ports.Catalogue`."""
 
-    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
+    async def create(
+        self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S, *, epoch: int = 1
+    ) -> Lease:
         """See `ports.Catalogue.create`."""
         check_summary(summary)
-        lease = Lease(epoch=1, holder=holder, beats=0, until=self._until(ttl_s))
+        lease = Lease(epoch=epoch, holder=holder, beats=0, until=self._until(ttl_s))
         await self._writer.do(summary.task, lambda connection: _create(connection, summary, lease))
         self._writer.keep(summary.task, lease.epoch, ttl_s)
         return lease
@@ -81,7 +83,7 @@ def _create(connection: sqlite3.Connection, summary: TaskSummary, lease: Lease) 
             raise NameTaken(summary.name, summary.task) from error
         raise LimitExceeded("tasks ever made in one store", TASKS_MAX + 1, TASKS_MAX) from error
     assert lease.holder is not None  # noqa: S101 - made above with one
-    connection.execute(SQL["insert_lease"], (number, holder_column(lease.holder), lease.until))
+    connection.execute(SQL["insert_lease"], (number, lease.epoch, holder_column(lease.holder), lease.until))
     connection.execute(SQL["insert_genesis"], (number << SEQ_BITS,))
 
 

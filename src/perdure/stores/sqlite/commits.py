@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from perdure.errors import Conflict, Fenced, NameTaken, PerdureError, StoreBroken, TaskUnknown
+from perdure.errors import BlobMissing, Conflict, Fenced, NameTaken, PerdureError, StoreBroken, TaskUnknown
 from perdure.limits import MIB, STAGE_BLOBS_FROM_BYTES
 from perdure.model.status import TaskSummary
 from perdure.ports import Append
 from perdure.stores.checks import SEQ_MAX
-from perdure.stores.sqlite.contents import Pack, pack_blob, put_blob, stage_blob
+from perdure.stores.sqlite.contents import Pack, name_blob, pack_blob, put_blob, stage_blob
 from perdure.stores.sqlite.database import connect_writer, is_busy, translate
 from perdure.stores.sqlite.health import another
 from perdure.stores.sqlite.queries import SQL
@@ -41,7 +41,9 @@ class Pending:
         self.append = append
         self.future: Future[None] | None = None
         self.blob_bytes = sum(len(raw) for _, raw in append.blobs) if append.blobs else 0
-        self.is_plain = not (append.blobs or append.consumed or append.lease_s) and append.summary is None
+        self.is_plain = (
+            not (append.blobs or append.names or append.consumed or append.lease_s) and append.summary is None
+        )
 
     @property
     def is_large(self) -> bool:
@@ -207,6 +209,9 @@ class Commits:
         execute = self._connection.execute
         for digest, raw in append.blobs:
             put_blob(self._connection, number, append.epoch, digest, raw)
+        for digest in append.names:
+            if not name_blob(self._connection, number, digest):
+                raise BlobMissing(pending.task, digest.hex())
         key = number << SEQ_BITS | append.expected_seq + 1
         columns = (append.last_seq, append.epoch, append.prev_digest, append.last_digest, append.frames)
         execute(SQL["insert_append"], (key, *columns))

@@ -45,6 +45,14 @@ def put_blob(connection: sqlite3.Connection, task_no: int, epoch: int, digest: b
             execute(SQL["insert_blob_part"], (blob_no, start // MIB, pack.stored[start : start + MIB]))
 
 
+def name_blob(connection: sqlite3.Connection, task_no: int, digest: bytes) -> bool:
+    """Note that the task names this blob, which must be there; return whether it is."""
+    if connection.execute(SQL["whole_blob"], (digest,)).fetchone() is None:
+        return False
+    connection.execute(SQL["use_blob"], (task_no, digest))
+    return True
+
+
 def stage_blob(connection: sqlite3.Connection, by: tuple[int, int], pack: Pack, start: int) -> None:
     """Write the part of a blob that begins at `start`, ahead of the append that will name it.
 

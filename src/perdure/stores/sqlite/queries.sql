@@ -27,7 +27,7 @@ SELECT epoch, holder, beats, until FROM lease WHERE task_no = ?;
 SELECT epoch FROM lease WHERE task_no = ?;
 
 -- insert_lease: the first grant
-INSERT INTO lease (task_no, epoch, holder, beats, until) VALUES (?, 1, ?, 0, ?);
+INSERT INTO lease (task_no, epoch, holder, beats, until) VALUES (?, ?, ?, 0, ?);
 
 -- claim_lease: compare and swap; parameters: holder, until, task, epoch and beats it must still have (NULL: any)
 UPDATE lease SET epoch = epoch + 1, holder = ?1, beats = 0, until = ?2

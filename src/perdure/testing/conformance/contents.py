@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from perdure.errors import LimitExceeded, TaskUnknown
+from perdure.errors import BlobMissing, LimitExceeded, TaskUnknown
 from perdure.limits import MESSAGE_BYTES_MAX, SNAPSHOT_PART_BYTES
 from perdure.ports import Append, Message, SnapshotHead
 from perdure.testing.conformance.place import (
@@ -86,6 +86,35 @@ async def sweeping_keeps_what_is_named(place: Place) -> None:
     same([digest_of(shared)], list(await store.blobs([digest_of(shared)])), "blobs kept")
     await store.append(other.task, _with_blobs(other.next(), own))
     same({digest_of(own): own}, dict(await store.blobs([digest_of(own)])), "a swept blob written anew")
+
+
+async def a_blob_is_kept_for_whoever_names_it(place: Place) -> None:
+    """An append that names blobs which are there needs no bytes of them; they stay when the task that put them goes."""
+    store = await place.open()
+    chain, other = await begun(store, 1), await begun(store, 2)
+    raws = [b"small", _noise(3_000_000), b""]
+    await store.append(chain.task, _with_blobs(chain.next(), *raws))
+    names = tuple(digest_of(raw) for raw in raws)
+    await store.append(other.task, replace(other.next(), names=(*names, *names)))
+    await store.append(other.task, replace(other.next(), names=names[:1]))
+    await store.delete(chain.task)
+    same(0, await store.sweep(), "blobs swept while another task names them")
+    same(dict(zip(names, raws, strict=True)), dict(await store.blobs(names)), "blobs")
+    await store.delete(other.task)
+    same(len(raws), await store.sweep(), "blobs swept when nobody names them")
+
+
+async def a_name_of_nothing_is_refused(place: Place) -> None:
+    """An append that names a blob which is not there is refused whole; the next one is due as if it had not been."""
+    store = await place.open()
+    chain = await begun(store)
+    there, missing = b"there", digest_of(b"missing")
+    named = replace(_with_blobs(chain.peek(), there), names=(digest_of(there), missing))
+    same(missing.hex(), (await refused(BlobMissing, store.append(chain.task, named))).digest, "what the error names")
+    same(chain.head, await store.head(chain.task), "head")
+    await refused(KeyError, store.blobs([digest_of(there)]))
+    await store.append(chain.task, replace(_with_blobs(chain.next(), there), names=(digest_of(there),)))
+    same(chain.head, await store.head(chain.task), "head of an append that names what it brings")
 
 
 async def what_is_under_way_is_not_swept(place: Place) -> None:
@@ -231,6 +260,7 @@ CHECKS = (
         a_missing_blob_is_named,
         a_blob_named_twice_is_stored_once,
         a_refused_append_leaves_no_blob,
+        a_name_of_nothing_is_refused,
         snapshots_come_back_whole,
         a_snapshot_without_parts,
         saving_again_replaces,
@@ -241,6 +271,6 @@ CHECKS = (
         messages_survive_odd_texts,
         a_fenced_append_consumes_nothing,
     ),
-    *checks(sweeping_keeps_what_is_named, power="delete"),
+    *checks(sweeping_keeps_what_is_named, a_blob_is_kept_for_whoever_names_it, power="delete"),
     *checks(what_is_under_way_is_not_swept, power="sweep"),
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.errors import Conflict, Fenced, TaskBusy
 from perdure.ports import Lease, Store
-from perdure.testing.conformance.place import Place, begun, checks, holder, refused, same, summary, task_id
+from perdure.testing.conformance.place import Chain, Place, begun, checks, holder, refused, same, summary, task_id
 
 
 async def a_new_task_has_epoch_one(place: Place) -> None:
@@ -17,6 +17,23 @@ async def a_new_task_has_epoch_one(place: Place) -> None:
     granted = await store.create(summary(1), holder(1))
     same((1, holder(1), 0), (granted.epoch, granted.holder, granted.beats), "lease")
     same(granted, await other.lease(task_id(1)), "lease seen by another handle")
+
+
+async def a_task_can_begin_under_a_later_epoch(place: Place) -> None:
+    """Create grants the epoch that it is asked for: earlier ones are past, and a claim grants the next."""
+    store, other = await place.open(), await place.open()
+    granted = await store.create(summary(1), holder(1), epoch=7)
+    same((7, holder(1), 0), (granted.epoch, granted.holder, granted.beats), "lease")
+    same(granted, await other.lease(task_id(1)), "lease seen by another handle")
+    early, due = Chain(task_id(1), 1), Chain(task_id(1), 7)
+    same((1, 7), _epochs(await refused(Fenced, store.append(early.task, early.next()))), "epochs that the error names")
+    await store.append(due.task, due.next())
+    await store.renew(due.task, 7)
+    same(8, (await store.claim(due.task, holder(2), over=7)).epoch, "epoch of the next claim")
+
+
+def _epochs(fenced: Fenced) -> tuple[int, int]:
+    return fenced.epoch, fenced.current
 
 
 async def a_claim_raises_the_epoch_by_one(place: Place) -> None:
@@ -149,6 +166,7 @@ async def _claim(store: Store, task: str, number: int, over: int) -> Lease | Non
 
 CHECKS = checks(
     a_new_task_has_epoch_one,
+    a_task_can_begin_under_a_later_epoch,
     a_claim_raises_the_epoch_by_one,
     a_late_claim_names_the_holder,
     of_many_claims_one_wins,

@@ -173,10 +173,12 @@ class SeededStore(MemoryStore):
         await self._pause()
         await super().release(task, epoch)
 
-    async def create(self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S) -> Lease:
+    async def create(
+        self, summary: TaskSummary, holder: Holder, ttl_s: float = LEASE_TTL_S, *, epoch: int = 1
+    ) -> Lease:
         """See `ports.Catalogue.create`."""
         await self._pause()
-        lease = await super().create(summary, holder, ttl_s)
+        lease = await super().create(summary, holder, ttl_s, epoch=epoch)
         await self._pause()
         return lease
 
