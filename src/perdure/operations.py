@@ -17,6 +17,7 @@ import msgspec
 
 from perdure.codec import values
 from perdure.engine.asking import question_in
+from perdure.engine.forking import ForkPlan, plan_fork
 from perdure.engine.leases import Presence, claim
 from perdure.engine.loading import load_fold, read_entry
 from perdure.engine.programs import load_program
@@ -25,7 +26,7 @@ from perdure.engine.runtime import Runtime
 from perdure.errors import ActionUnknown, GoalUnknown, TaskBusy, TaskFinished, Unsupported, UsageError
 from perdure.logs.copying import Copier
 from perdure.logs.scroll import LogFiles, folder_of, remove_set
-from perdure.model.entry import Driver, TaskStarted
+from perdure.model.entry import Driver, TaskStarted, start_of
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock, Copied, Ids, Message, Store, StoreStatus, Upkeep
@@ -275,6 +276,11 @@ async def rollback(runtime: Runtime, name: str, checkpoint: str) -> TaskSummary:
     return await runtime.store.find(summary.task)
 
 
+async def foresee_fork(store: Store, name: str, at: str, into: str, fork: str) -> ForkPlan:
+    """Return what a fork would be, changing nothing. Raises as `Runtime.fork`."""
+    return await plan_fork(store, name, at, into, fork)
+
+
 async def delete(store: Store, files: LogFiles | None, clock: Clock, ids: Ids, name: str) -> int:
     """Remove a task with its journal, snapshots, messages, log files and what blobs nothing else names; for good.
 
@@ -358,8 +364,8 @@ def _slot(name: str) -> str:
 
 async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver) -> bool:
     """Whether `found`, which has a derived name, was started by the same order."""
-    started = (await read_entry(store, found.task, 1)).payload
-    if not isinstance(started, TaskStarted):
+    started = start_of((await read_entry(store, found.task, 1)).payload)
+    if started is None:
         return False
     recorded = started.driver
     if order.workspace:
@@ -407,10 +413,10 @@ def _upkeep_of(store: Store, what: str) -> Upkeep:
 
 
 async def _program_of(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - a Program, or what load_agent gives
-    entry = await read_entry(store, task, 1)
-    if not isinstance(entry.payload, TaskStarted):
+    start = start_of((await read_entry(store, task, 1)).payload)
+    if start is None:
         raise UsageError(f"entry 1 of task {task!r} is not its start; look with `perdure verify {task}`")
-    return _program_for(entry.payload, app)
+    return _program_for(start, app)
 
 
 def _program_for(start: TaskStarted, app: str) -> Any:  # noqa: ANN401 - as above

@@ -28,6 +28,7 @@ from perdure.engine import runtime as engine
 from perdure.engine import task as handles
 from perdure.engine.boundary import Boundary
 from perdure.engine.driving import Drivable
+from perdure.engine.forking import ForkPlan
 from perdure.engine.loops import Each, Place, current_place
 from perdure.engine.opening import open_runtime
 from perdure.engine.portal import Desk, Portal, new_portal
@@ -161,6 +162,10 @@ class Runtime:
     def checkpoint(self, task: str, name: str, *, by: str = "person") -> int:
         """As `perdure.Runtime.checkpoint`."""
         return self._portal.call(self._inner.checkpoint, task, name, by=by)
+
+    def fork(self, task: str, at: int | str = "", *, into: str, name: str = "") -> ForkPlan:
+        """As `perdure.Runtime.fork`."""
+        return self._portal.call(self._inner.fork, task, at, into=into, name=name)
 
     def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """As `perdure.Runtime.stop_task`."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.cli import logs, looking, moving, replaying, running, storing, talking
+from perdure.cli import forking, logs, looking, moving, replaying, running, storing, talking
 
 app = typer.Typer(
     name="perdure",
@@ -32,6 +32,7 @@ app.command()(moving.cancel)
 app.command(cls=moving.SettleCommand)(moving.settle)
 app.command()(moving.checkpoint)
 app.command()(moving.rollback)
+app.command()(forking.fork)
 app.command()(replaying.replay)
 app.command()(storing.verify)
 app.command()(storing.delete)

@@ -262,7 +262,9 @@ async def _choose(options: ResumeOptions, place: str) -> list[str]:
     rows: list[Row] = []
     if not is_absent(place):
         async with opened(place) as store:
-            rows = [row for row in await list_tasks(store) if row.standing != "running"]
+            rows = [
+                row for row in await list_tasks(store) if row.standing != "running" and not row.summary.is_half_fork
+            ]
     if options.due:
         now = SystemClock().now()
         rows = [row for row in rows if row.is_due(now)]

@@ -29,6 +29,8 @@ _COMPRESSED: Final = 1
 _LENGTH: Final = struct.Struct(">I")
 _HEADER: Final = struct.Struct(">BHBBI16sQQqI32s32s")
 _PREV_OFFSET: Final = struct.calcsize(">BHBBI16sQQqI")
+_TASK_FIELD: Final = 5
+_PREV_FIELD: Final = 10
 _SALT_BYTES: Final = 16
 _HASH_PIECE: Final = 2047  # hashlib gives up the interpreter lock above this, which costs more than the hashing
 
@@ -70,6 +72,19 @@ def pack(payload: Payload, place: Header, salt: bytes) -> tuple[bytes, bytes]:
     )
     size = len(header) + _SALT_BYTES + len(stored)
     return b"".join((_LENGTH.pack(size), header, salt, stored)), hashlib.sha256(header).digest()
+
+
+def rechain(frame: bytes, task: str, prev: bytes) -> tuple[bytes, bytes]:
+    """Return (frame, entry digest) of the entry in `frame` as it stands in the journal of `task`, behind `prev`.
+
+    Salt, body and payload digest stay as they are, and with them all that the body names; so do seq, epoch, at and
+    branch. Nothing is encoded again. `frame` begins with its length.
+    """
+    start = _LENGTH.size
+    fields = list(_HEADER.unpack_from(frame, start))
+    fields[_TASK_FIELD], fields[_PREV_FIELD] = bytes.fromhex(task), prev
+    header = _HEADER.pack(*fields)
+    return frame[:start] + header + frame[start + len(header) :], hashlib.sha256(header).digest()
 
 
 def unpack_all(frames: bytes, task: str, *, first_seq: int, prev: bytes) -> Iterator[Entry]:

@@ -157,6 +157,19 @@ async def gather_blobs(
     return found
 
 
+async def name_blobs(
+    raws: Iterable[bytes], fetch: Callable[[list[bytes]], Awaitable[Mapping[bytes, bytes]]]
+) -> list[bytes]:
+    """Return the digests of the blobs that `gather_blobs` would give; reads only values that were put aside whole."""
+    named: dict[bytes, None] = {}
+    waiting = list(raws)
+    while waiting:
+        named.update(dict.fromkeys(digest for raw in waiting for digest in blob_digests(raw)))
+        whole = [bytes.fromhex(name.decode()) for raw in waiting for name in _WHOLE.findall(raw)]
+        waiting = list((await fetch(whole)).values()) if whole else []
+    return list(named)
+
+
 def _is_short_text(value: object) -> bool:
     return type(value) is str and len(value) <= BLOB_FROM_BYTES and value.isascii()
 

@@ -14,6 +14,7 @@ import msgspec
 
 from perdure.codec import values
 from perdure.core import milestones
+from perdure.core.keeping import drop_loose, forget_failed, keep_effect_key, mark_applied
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
 from perdure.core.touched import Touched
@@ -28,7 +29,6 @@ from perdure.model.ledger import Ledger, OpenAction, Rollback
 from perdure.model.patch import Op
 
 FOLD_VERSION: Final = 2  # of what a snapshot holds: raise it when the meaning of an entry is refined
-_FAILED_KEYS_MAX: Final = 1024
 
 
 class Fold:
@@ -50,6 +50,11 @@ class Fold:
         self.snapshot_size = 0
         self.last_effect = 0  # seq of the newest intent that is not free, since this fold was loaded
         self.confirmed: set[tuple[int, bytes]] = set()  # snapshots that the journal names: (seq, digest)
+
+    @property
+    def is_half_fork(self) -> bool:
+        """Whether it is a fork that has not begun its own life yet: entries of its parent may be missing."""
+        return 0 < self.seq <= self.ledger.forked_at
 
     def advance(self, entry: Entry, operations: tuple[Op, ...] = ()) -> None:
         """Take `entry` in. `operations` are those of its patch: they are applied to the state.
@@ -96,12 +101,28 @@ def _task_started(fold: Fold, header: Header, payload: e.TaskStarted, _patched: 
     fold.document.state_version = payload.state_version
 
 
-def _lease_claimed(fold: Fold, _header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
+def _task_forked(fold: Fold, header: Header, payload: e.TaskForked, _patched: bool) -> None:  # noqa: FBT001
+    _task_started(fold, header, payload.started, _patched)
+    fold.ledger.parent, fold.ledger.forked_at = payload.parent, payload.at
+
+
+def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
     ledger.holder = payload.holder
     is_start_in_row = payload.after_crash and not payload.by_hand and not ledger.settled_under_lease
     ledger.starts_in_row = ledger.starts_in_row + 1 if is_start_in_row else 0
     ledger.settled_under_lease = False
+    if header.branch > fold.branch:
+        _begin_own_life(fold, header.branch)
+
+
+def _begin_own_life(fold: Fold, branch: int) -> None:
+    """A fork has taken over what it gets from its parent: from here on it runs, on the next branch."""
+    fold.branch = branch
+    fold.document.asking = {}  # the program asks again
+    fold.ledger.open = {name: action for name, action in fold.ledger.open.items() if not action.effect.is_free}
+    fold.ledger.result_seq = 0
+    _set_status(fold, "running", "")
 
 
 def _task_resumed(fold: Fold, _header: Header, _payload: e.TaskResumed, _patched: bool) -> None:  # noqa: FBT001
@@ -210,7 +231,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"
         ledger.failed_actions += not was_stopped  # to be stopped is no failure
         ledger.failed_call = (action.action, action.digest)
-        _keep_effect_key(ledger, action)
+        keep_effect_key(ledger, action)
     else:
         ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
         if patched or action.key or action.digest == ledger.retried:
@@ -228,19 +249,11 @@ def _has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
     return is_own and not action.effect.is_free
 
 
-def _keep_effect_key(ledger: Ledger, action: OpenAction) -> None:
-    if not action.effect_key:
-        return
-    ledger.failed_keys[failed_key_of(action.tool, action)] = action.effect_key
-    if len(ledger.failed_keys) > _FAILED_KEYS_MAX:
-        del ledger.failed_keys[next(iter(ledger.failed_keys))]
-
-
 def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAction, patched: bool) -> None:  # noqa: FBT001
     document = fold.document
     if patched:
         document.changed = seq
-        _drop_loose(fold, keep_effects=True)
+        drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=True)
     unapplied, failed = bool(payload.unapplied), payload.outcome == "failed"
     if not action.effect.is_free:
         document.kept_at = seq
@@ -269,7 +282,7 @@ def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _pa
     document, ledger = fold.document, fold.ledger
     released = ledger.open.pop(payload.action, None)
     if released is not None:
-        _keep_effect_key(ledger, released)  # should an equal call come all the same, its service knows it
+        keep_effect_key(ledger, released)  # should an equal call come all the same, its service knows it
     document.loose = [kept for kept in document.loose if kept.action != payload.action]
     document.anchored = {key: kept for key, kept in document.anchored.items() if kept.action != payload.action}
     ledger.facts.append(f"action {payload.action} is kept as it happened; no call will claim it")
@@ -278,20 +291,11 @@ def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _pa
 # --- the document ---------------------------------------------------------------------------------------------------
 def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: bool) -> None:  # noqa: FBT001
     if payload.action:
-        _mark_applied(fold.document, payload.action)
+        mark_applied(fold.document, payload.action)
     fold.document.changed = header.seq
     if not payload.action:
         fold.document.edited = header.seq
-    _drop_loose(fold, keep_effects=bool(payload.action))
-
-
-def _mark_applied(document: Document, action: str) -> None:
-    document.loose = [kept for kept in document.loose if kept.action != action]
-    for group in (document.keyed, *document.places.values()):
-        for key, kept in group.items():
-            if kept.action == action:
-                group[key] = msgspec.structs.replace(kept, unapplied=False)
-                return
+    drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=bool(payload.action))
 
 
 def _state_migrated(fold: Fold, header: Header, payload: e.StateMigrated, _patched: bool) -> None:  # noqa: FBT001
@@ -349,7 +353,7 @@ def _checkpoint_marked(fold: Fold, header: Header, payload: e.CheckpointMarked, 
         document.milestones[milestones.key_of(payload.name, payload.about)] = header.seq
     if payload.reason != "program":
         return  # the program knows nothing of it: what it may ask for again stays as it is
-    _drop_loose(fold, keep_effects=True)
+    drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=True)
     for kept in document.loose:
         if not (kept.free or kept.unapplied or kept.failed):
             document.anchored[key_of(kept.tool, kept.digest.hex())] = kept
@@ -373,30 +377,11 @@ def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: 
         document.unproven = {}
 
 
-def _drop_loose(fold: Fold, *, keep_effects: bool = False) -> None:
-    """What no call has claimed by now is never handed out.
-
-    A checkpoint anchors an effect's outcome, and keeps what free tools gave before it: a program that is called anew
-    comes by the same calls and must find them, since the effect's arguments may be made of their results. The patch of
-    another action keeps both as well. After an edit the program can ask its state (the engine refuses it while an
-    effect is unclaimed). What waits for its reducer stays. Free intents of earlier runs are forgotten: running those
-    again does no harm.
-    """
-    document, ledger = fold.document, fold.ledger
-    if document.loose:
-        effects = [n for n, kept in enumerate(document.loose) if not kept.free] if keep_effects else []
-        last = effects[-1] if effects else -1
-        document.loose = [kept for n, kept in enumerate(document.loose) if kept.unapplied or n <= last]
-    stale = [a.action for a in ledger.open.values() if a.effect.is_free and a.epoch < fold.epoch]
-    for action in stale:
-        del ledger.open[action]
-
-
 # --- recovery -------------------------------------------------------------------------------------------------------
 def _failure_observed(fold: Fold, _header: Header, payload: e.FailureObserved, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
     ledger.last_failure = payload.failure
-    _forget_failed(fold.document, payload.failure.action)
+    forget_failed(fold.document, payload.failure.action)
     if not payload.counted:
         ledger.retries += 1
         failed, digest = ledger.failed_call
@@ -405,14 +390,6 @@ def _failure_observed(fold: Fold, _header: Header, payload: e.FailureObserved, _
     ledger.failures += 1
     if payload.failure.failure_class == "output":  # what gave the bad output is asked for again
         fold.document.loose = [kept for kept in fold.document.loose if not kept.free]
-
-
-def _forget_failed(document: Document, action: str) -> None:
-    """Forget the failed effect that has left the program: it is made again. The others were dealt with."""
-    document.loose = [kept for kept in document.loose if not (kept.failed and action == kept.action)]
-    for group in (document.keyed, *document.places.values()):
-        for key in [key for key, kept in group.items() if kept.failed and action == kept.action]:
-            del group[key]
 
 
 def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _patched: bool) -> None:  # noqa: FBT001
@@ -455,7 +432,7 @@ def _snapshot_taken(fold: Fold, _header: Header, payload: e.SnapshotTaken, _patc
 
 _RULES: Final[dict[type, Callable[..., None]]] = {
     e.TaskStarted: _task_started,
-    e.TaskForked: _recorded_only,
+    e.TaskForked: _task_forked,
     e.LeaseClaimed: _lease_claimed,
     e.TaskResumed: _task_resumed,
     e.ProgramCalled: _program_called,

@@ -22,6 +22,7 @@ NAMES: Final = (
     "during_rollback",
     "during_undo",
     "during_recovery",
+    "during_fork",
 )
 
 _counts: Counter[str] = Counter()

@@ -100,8 +100,9 @@ async def operations_of(store: Store, task: str, entry: Entry) -> tuple[Op, ...]
 async def take_in(store: Store, fold: Fold, entry: Entry, earlier: dict[int, bytes]) -> None:
     """Feed `fold` the entry behind it. `earlier` keeps the folds that rollbacks went back to."""
     payload = entry.payload
-    if isinstance(payload, e.TaskStarted | e.StateMigrated):
-        fold.tree = StateTree(await _state_in(store, fold, entry, payload.state))
+    whole = payload if isinstance(payload, e.StateMigrated) else e.start_of(payload)
+    if whole is not None:
+        fold.tree = StateTree(await _state_in(store, fold, entry, whole.state))
         fold.advance(entry)
     elif isinstance(payload, e.RolledBackEntry):
         fold.jump(entry, await _load_earlier(store, fold.task, payload.to_seq, earlier))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -9,9 +10,27 @@ from perdure.codec import values
 from perdure.engine.driving import Drivable
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.session import Session
-from perdure.errors import Fenced, TaskBusy, TaskMismatch
+from perdure.errors import Fenced, TaskBusy, TaskCancelled, TaskFailed, TaskMismatch
 from perdure.model import entry as e
+from perdure.model.ids import Holder, check_name
 from perdure.model.status import TaskSummary
+
+
+def started_by(
+    holder: Holder, program: Drivable, name: str, goal: str, arguments: dict[str, Any], workspace: str
+) -> e.TaskStarted:
+    """Return what is written where `holder` starts that program as a new task; the state is still to be put in."""
+    return e.TaskStarted(
+        name=check_name(name),
+        goal=goal,
+        driver=program.driver(arguments),
+        holder=holder,
+        state=e.NOTHING,
+        state_version=program.state_version,
+        strategies=program.strategies,
+        failures_max=program.failures_max,
+        workspace=workspace,
+    )
 
 
 def refuse_other_place(found: TaskSummary, started: e.TaskStarted) -> None:
@@ -30,6 +49,23 @@ def canonical_arguments(arguments: e.Raw) -> bytes:
 def checked_arguments(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `args`, checked against the signature where there is one."""
     return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
+
+
+def recorded_arguments(session: Session) -> dict[str, Any]:
+    """Return the arguments that the program is called with."""
+    driver = session.fold.ledger.driver
+    raw = bytes(driver.arguments) if driver else b""
+    decoded: Any = values.decode(raw) if raw else {}
+    return dict(decoded)
+
+
+def refuse_ended(summary: TaskSummary) -> None:
+    """Raise TaskFailed or TaskCancelled where a task has ended so."""
+    show = f"perdure show {shlex.quote(summary.name)}"
+    if summary.status == "failed":
+        raise TaskFailed(summary.task, f"task {summary.name!r} failed: {summary.reason}", show)
+    if summary.status == "cancelled":
+        raise TaskCancelled(summary.task, f"task {summary.name!r} was cancelled {summary.reason}", show)
 
 
 def taken_over(session: Session, fenced: Fenced) -> TaskBusy:

@@ -23,11 +23,20 @@ from perdure.core.recovery import Rules
 from perdure.engine import crashpoints, leases
 from perdure.engine.asking import take_word
 from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, refuse_crash_loop, ungrouped
+from perdure.engine.forking import ForkPlan, make_fork, plan_fork, refuse_half
 from perdure.engine.leases import Presence
 from perdure.engine.loading import blobs_of, load_fold, read_entry
 from perdure.engine.mailbox import Mailbox, still_asked
 from perdure.engine.marking import mark_by_hand
-from perdure.engine.matching import canonical_arguments, checked_arguments, refuse_other_place, taken_over
+from perdure.engine.matching import (
+    canonical_arguments,
+    checked_arguments,
+    recorded_arguments,
+    refuse_ended,
+    refuse_other_place,
+    started_by,
+    taken_over,
+)
 from perdure.engine.migrations import is_same_start, prepare
 from perdure.engine.report import ReportRow, report
 from perdure.engine.rollback import finish_rollback, roll_back
@@ -46,8 +55,6 @@ from perdure.errors import (
     StoreError,
     TaskAmbiguous,
     TaskBusy,
-    TaskCancelled,
-    TaskFailed,
     TaskFinished,
     TaskMismatch,
     TaskUnknown,
@@ -140,7 +147,7 @@ class Runtime:
             called = getattr(program, "__name__", repr(program))
             raise UsageError(f"{called} is no program; write `@perdure.program` over it")
         arguments = checked_arguments(program, args or {})
-        started = _started(self._presence, program, name, goal, arguments, workspace)
+        started = started_by(self._presence.holder, program, name, goal, arguments, workspace)
         found = await self._find(name)
         if found is None or (new and found.is_finished):
             session = await self._opened(self._start(started, program.state))
@@ -161,7 +168,8 @@ class Runtime:
         self, summary: TaskSummary, program: Drivable, *, by_hand: bool, again: bool = False, accept: Sequence[str] = ()
     ) -> Any:  # noqa: ANN401
         if summary.is_finished and not (again and summary.status == "failed"):
-            return await self._recorded_end(summary)
+            refuse_ended(summary)
+            return await self.result(summary.task)
         session = await self._opened(self._claim(summary, by_hand=by_hand))
         if session.stop is not None:
             return await self._drive(session, program, {})
@@ -179,7 +187,7 @@ class Runtime:
                 session.put(e.QuestionAnswered(answer=answer, by="person"))
             session.put(e.TaskResumed(report=tuple(str(row) for row in rows)))
             session.tell("task_resumed", report=[str(row) for row in rows])
-            arguments = await self._arguments(session)
+            arguments = recorded_arguments(session)
         except Fenced as fenced:
             await self._release(session)
             raise taken_over(session, fenced) from fenced
@@ -191,7 +199,9 @@ class Runtime:
     async def report(self, task: str, program: Drivable | None = None) -> tuple[ReportRow, ...]:
         """Return what a resume would find; writes nothing and needs no lease."""
         summary = await self.store.find(task)
-        return report(await load_fold(self.store, summary.task), program)
+        fold = await load_fold(self.store, summary.task)
+        await refuse_half(self.store, fold)
+        return report(fold, program)
 
     # --- inline -----------------------------------------------------------------------------------------------------
     @contextlib.asynccontextmanager
@@ -251,6 +261,22 @@ class Runtime:
         session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
         async with self._held(session):
             return await mark_by_hand(session, name, by)
+
+    async def fork(self, task: str, at: int | str = "", *, into: str, name: str = "") -> ForkPlan:
+        """Make an independent task of a moment of `task`, its files in the new folder `into`; return what was made.
+
+        `at`: the number of an entry, or a checkpoint; the newest where none is given. The fork does not know what
+        happened behind that moment; `task` is not changed, whoever works on it. Raises ForkRefused, CheckpointUnknown,
+        UsageError, TaskBusy while another makes a fork of that name.
+        """
+        plan = await plan_fork(self.store, task, at, into, name)
+        fork = self._world.ids.task_id()
+        self._opening.add(fork)
+        try:
+            await make_fork(self._world, self._presence, plan, fork, self._opening)
+        finally:
+            self._opening.discard(fork)
+        return msgspec.structs.replace(plan, task=fork)
 
     async def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""
@@ -354,6 +380,7 @@ class Runtime:
         crashpoints.reach("during_recovery")
         try:
             fold = await load_fold(self.store, task)
+            await refuse_half(self.store, fold)
         except BaseException:
             await self.store.release(task, lease.epoch)  # a damaged journal must not look busy
             raise
@@ -385,20 +412,14 @@ class Runtime:
         """Raise TaskMismatch where `found` was started with another goal, workspace, state or arguments."""
         refuse_other_place(found, started)
         first = await read_entry(self.store, found.task, 1)
-        recorded = first.payload
-        if not isinstance(recorded, e.TaskStarted):
+        recorded = e.start_of(first.payload)
+        if recorded is None:
             raise UsageError(f"entry 1 of task {found.task!r} is not its start")
         if canonical_arguments(recorded.driver.arguments) != canonical_arguments(started.driver.arguments):
             raise TaskMismatch(found.name, "args")
         state = leaves.decode(bytes(recorded.state), await blobs_of(self.store, found.task, 1, recorded.state))
         if not is_same_start(program, cast("dict[str, Any]", state), recorded.state_version):
             raise TaskMismatch(found.name, "initial state")
-
-    async def _arguments(self, session: Session) -> dict[str, Any]:
-        driver = session.fold.ledger.driver
-        raw = bytes(driver.arguments) if driver else b""
-        decoded: Any = values.decode(raw) if raw else {}
-        return dict(decoded)
 
     # --- holding and ending -----------------------------------------------------------------------------------------
     async def _drive(self, session: Session, program: Drivable, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
@@ -439,16 +460,6 @@ class Runtime:
         heads = await self.store.snapshots(session.task)
         await self.store.forget_snapshots(session.task, [head.seq for head in heads[: SNAPSHOTS_KEPT - 1]])
 
-    async def _recorded_end(self, summary: TaskSummary) -> Any:  # noqa: ANN401
-        show = f"perdure show {shlex.quote(summary.name)}"
-        match summary.status:
-            case "failed":
-                raise TaskFailed(summary.task, f"task {summary.name!r} failed: {summary.reason}", show)
-            case "cancelled":
-                raise TaskCancelled(summary.task, f"task {summary.name!r} was cancelled {summary.reason}", show)
-            case _:
-                return await self.result(summary.task)
-
     async def result(self, task: str) -> Any:  # noqa: ANN401
         """Return the recorded result of a succeeded task; None where there is none."""
         fold = await load_fold(self.store, task)
@@ -479,22 +490,6 @@ class Runtime:
             if session.sequencer.dead is None:
                 with contextlib.suppress(StoreError):  # its owner is told at his next call
                     await session.renew()
-
-
-def _started(
-    presence: Presence, program: Drivable, name: str, goal: str, arguments: dict[str, Any], workspace: str
-) -> e.TaskStarted:
-    return e.TaskStarted(
-        name=check_name(name),
-        goal=goal,
-        driver=program.driver(arguments),
-        holder=presence.holder,
-        state=e.NOTHING,
-        state_version=program.state_version,
-        strategies=program.strategies,
-        failures_max=program.failures_max,
-        workspace=workspace,
-    )
 
 
 __all__ = ["RolledBack", "Runtime"]

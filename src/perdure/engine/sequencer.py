@@ -74,6 +74,13 @@ class Sequencer:
         self.fold.jump(e.Entry(place, payload, digest, size), earlier)
         return place.seq
 
+    def begin_fork(self, payload: e.LeaseClaimed) -> int:
+        """Put the claim with which a fork begins its own life behind its parent's entries: on the next branch."""
+        place, digest, size = self._pack(payload, self.fold.branch + 1)
+        self._summary_due = True
+        self.fold.note(place, payload, (), digest=digest, size=size)
+        return place.seq
+
     def flush(self, consumed: tuple[str, ...] = ()) -> Awaitable[None]:
         """Hand all that was put to the store as one append; await the result to know that it is durable.
 

@@ -434,6 +434,13 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
 VERSIONS: Final[dict[int, int]] = {20: 2, 33: 2, 54: 2}
 
 
+def start_of(payload: object) -> TaskStarted | None:
+    """Return what a task was started with, from the payload of its entry 1; None for any other."""
+    if isinstance(payload, TaskForked):
+        return payload.started
+    return payload if isinstance(payload, TaskStarted) else None
+
+
 def version_of(kind: int) -> int:
     """Return the version in which entries of `kind` are written today."""
     return VERSIONS.get(kind, 1)

@@ -82,3 +82,5 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     asked: Literal["", "pause", "cancel"] = ""  # by a message on record that is still to be obeyed
     facts: list[str] = []
     result_seq: int = 0  # seq of TaskSucceeded
+    parent: str = ""  # id of the task that this one is a fork of
+    forked_at: int = 0  # entry of the parent at whose end it begins: so many entries are the parent's

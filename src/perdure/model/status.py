@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 Status = Literal["running", "paused", "parked", "needs_human", "succeeded", "failed", "cancelled"]
+FORKING: Final = "fork under way"  # why a fork is paused that does not have all of its parent's entries yet
 UNFINISHED: Final = frozenset({"running", "paused", "parked", "needs_human"})
 
 
@@ -28,6 +29,11 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     started_at: int = 0  # UTC, microseconds since 1970
     changed_at: int = 0
     until: int = 0  # parked: when it goes on
+
+    @property
+    def is_half_fork(self) -> bool:
+        """Whether it is a fork that is being made, or whose maker was killed: it cannot be resumed."""
+        return self.status == "paused" and self.reason == FORKING
 
     @property
     def is_finished(self) -> bool:

@@ -63,13 +63,16 @@ class Judge:
         self._keys: dict[str, str] = {}  # effect key -> the action that had it last
         self._rollback: e.RollbackBegan | None = None
         self._is_automatic = False  # the last entry is a decision to roll back
+        self._own_from = 0  # entry with which a fork begins its own life; its parent may have done so before
         self._lineage: list[tuple[int, int | None]] = [(1, None)]  # entries that the present branch stands on
 
     def header(self, header: Header, payload: e.Payload | None) -> None:
         """Judge where an entry stands."""
         before, self._before = self._before, header
-        if (header.seq == 1) != isinstance(payload, e.TaskStarted) and payload is not None:
+        if (header.seq == 1) != (e.start_of(payload) is not None) and payload is not None:
             self._report(header.seq, "order", "entry 1, and no other, must be the task's start")
+        if isinstance(payload, e.TaskForked):
+            self._own_from = payload.at + 1
         if before is None:
             return
         if header.epoch < before.epoch:
@@ -78,7 +81,10 @@ class Judge:
             self._report(header.seq, "order", f"epoch {header.epoch} begins without a claim of the lease")
         if header.branch < before.branch:
             self._report(header.seq, "order", f"its branch {header.branch} is below {before.branch} before it")
-        is_jump = isinstance(payload, e.RolledBackEntry)
+        begins_fork = isinstance(payload, e.LeaseClaimed) and header.branch == before.branch + 1
+        if header.seq == self._own_from and payload is not None and not begins_fork:
+            self._report(header.seq, "branch", "the fork does not begin its own life with a claim on the next branch")
+        is_jump = isinstance(payload, e.RolledBackEntry) or (begins_fork and header.seq <= self._own_from)
         if payload is not None and before.branch <= header.branch != before.branch + is_jump:
             self._report(header.seq, "branch", f"branch {header.branch} follows {before.branch} without a rollback")
 

@@ -14,6 +14,8 @@ from perdure.model.status import UNFINISHED, TaskSummary
 from perdure.ports import Store
 
 INTERRUPTED: Final = "interrupted"
+FORKING: Final = "forking"
+HALF_FORK: Final = "half fork"
 _BY_A_PERSON: Final = "by person"
 
 
@@ -21,7 +23,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One task as listed."""
 
     summary: TaskSummary
-    standing: str  # the status; "interrupted" = running, but whoever ran it is dead
+    standing: str  # the status; "interrupted" = running, but whoever ran it is dead; see `look_at`
     holder: str = ""  # who works on it now
 
     @property
@@ -52,13 +54,13 @@ async def list_tasks(store: Store, *, finished: bool = False) -> list[Row]:
 
 
 async def look_at(store: Store, summary: TaskSummary) -> Row:
-    """Return the row of one task; a running one costs a look at its lease."""
-    if summary.status != "running":
+    """Return the row of one task; a running one costs a look at its lease, and so does a fork that is being made.
+
+    Such a fork stands as "forking", or, where whoever made it is dead, as "half fork".
+    """
+    if summary.status != "running" and not summary.is_half_fork:
         return Row(summary=summary, standing=summary.status)
     lease = await store.lease(summary.task)
     alive = lease.holder is not None and is_alive(lease.holder, store) is not False
-    return Row(
-        summary=summary,
-        standing="running" if alive else INTERRUPTED,
-        holder=str(lease.holder) if alive else "",
-    )
+    living, dead = (FORKING, HALF_FORK) if summary.is_half_fork else ("running", INTERRUPTED)
+    return Row(summary=summary, standing=living if alive else dead, holder=str(lease.holder) if alive else "")

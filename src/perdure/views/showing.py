@@ -176,6 +176,8 @@ def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
     if row.standing == "needs_human" and row.summary.reason.startswith("question: "):
         return f"perdure answer {name} TEXT"
     match row.standing:
+        case "half fork":
+            return f"perdure delete {name}"
         case "running":
             return f"perdure pause {name}"
         case "paused" | "parked" | "interrupted" | "needs_human":

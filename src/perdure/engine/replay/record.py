@@ -31,10 +31,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def start(self) -> e.TaskStarted:
         """What the task was started with. Raises Damaged."""
-        payload = self.entries[0].payload if self.entries else None
-        if not isinstance(payload, e.TaskStarted):
+        start = e.start_of(self.entries[0].payload) if self.entries else None
+        if start is None:
             raise Damaged(self.task, 1, "it is not the start of a task")
-        return payload
+        return start
 
     def value(self, raw: msgspec.Raw) -> object:
         """Return an encoded value of this journal, decoded afresh."""
