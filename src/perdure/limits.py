@@ -79,6 +79,9 @@ WORKSPACE_FILE_BYTES_MAX: Final = 64 * MIB  # larger files are listed as not cov
 CAPTURE_BATCH_BYTES: Final = 16 * MIB  # of content in one batch; a file larger than that is one of its own
 CAPTURE_BATCH_CHANGES: Final = 10_000
 CAPTURE_READS_MAX: Final = 3  # of one file that changes while it is read
+PROCESSES_LOOK_S: Final = 0.05  # between two looks at the processes of a task
+PROCESSES_LOOKS_MAX: Final = 200  # until all of them are held still
+PROCESSES_KILL_S: Final = 10.0  # how long the kernel may take to let go of what is killed
 
 # --- files of the log -----------------------------------------------------------------------------------------------
 LOG_BEAT_S: Final = 0.25  # how far the files may be behind the journal

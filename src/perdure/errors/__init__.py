@@ -19,7 +19,9 @@ PerdureError
 │   ├── WorkspaceBusy      another task works in it, inside it or around it
 │   ├── WorkspaceInvalid   it cannot be the workspace, or is no longer the one that it was
 │   ├── WorkspaceFull      no room left for a file that is to come back
-│   └── WorkspaceRefused   no rights, a read-only or failing disk; names the path
+│   ├── WorkspaceRefused   no rights, a read-only or failing disk; names the path
+│   ├── ProcessesRemain    processes of the task cannot be stopped or ended; names them
+│   └── ProcessesUnsupported
 ├── CodecError             stored bytes are not what the codec writes
 │   ├── UnknownTag         a tag of the value codec that this version does not know
 │   └── UnknownKind        an entry kind or version that this version does not know
@@ -140,6 +142,8 @@ from perdure.errors.usage import (
     UsageError,
 )
 from perdure.errors.workspace import (
+    ProcessesRemain,
+    ProcessesUnsupported,
     WorkspaceBusy,
     WorkspaceError,
     WorkspaceFull,
@@ -181,6 +185,8 @@ __all__ = [
     "OutcomeUnknown",
     "PathOutside",
     "PerdureError",
+    "ProcessesRemain",
+    "ProcessesUnsupported",
     "ProgramNotImportable",
     "ReadOnlyState",
     "ReducerFailed",

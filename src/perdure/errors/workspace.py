@@ -50,3 +50,24 @@ class WorkspaceRefused(WorkspaceError):
         super().__init__(
             f"{path!r} in {folder!r} cannot be put back: {reason}; what is back already stays: see to it and resume"
         )
+
+
+class ProcessesUnsupported(WorkspaceError):
+    """This system does not say which processes a task has started."""
+
+    def __init__(self, system: str) -> None:
+        self.system = system
+        super().__init__(
+            f"processes of a task are not found on {system!r}, only on Linux: end them by hand before files go back"
+        )
+
+
+class ProcessesRemain(WorkspaceError):
+    """Processes of a task go on that were to be stopped or ended; `pids` are those."""
+
+    def __init__(self, task: str, pids: tuple[int, ...], reason: str) -> None:
+        self.task = task
+        self.pids = pids
+        self.reason = reason
+        named = ", ".join(map(str, pids[:10]))
+        super().__init__(f"task {task!r} has processes that go on ({named}): {reason}; end them by hand and resume")

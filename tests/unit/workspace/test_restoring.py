@@ -203,12 +203,7 @@ def test_a_folder_that_is_gone(tmp_path):
 
 def part_of(path):
     """The name beside `path` under which its new content is made."""
-    seen = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(restoring._Place, "bring", lambda self, _blobs: seen.append(self.part.decode()) or True)
-        with opened("/") as root_fd:
-            restoring.apply(root_fd, [Step(path, file("new"), file("old"))], BLOBS)
-    return seen[0]
+    return restoring._Place(-1, b"", Step(path, None, None)).part.decode()
 
 
 @pytest.mark.parametrize("planted", [file("theirs"), link("../outside/victim"), FOLDER], ids=["file", "link", "folder"])
@@ -222,7 +217,7 @@ def test_a_planted_part_is_not_written_through(tmp_path, planted):
     assert read(tmp_path / "outside") == {"victim": file("other")}
 
 
-def test_somebody_quicker_is_kept(tmp_path, monkeypatch):
+def test_somebody_quicker_is_kept(tmp_path):
     """A file that is changed while its old content is being written beside it stays as it is."""
     make(tmp_path / "w", {"a": file("new")}, BLOBS)
 
@@ -248,6 +243,30 @@ def test_never_more_open_on_the_way(tmp_path, monkeypatch):
     (tmp_path / "w").mkdir()
     put_back(tmp_path / "w", [Step("a", None, file("old", 0o666)), Step("d", None, FOLDER)])
     assert modes == [0o600, 0o700]
+
+
+def test_durable_before_and_after_the_rename(tmp_path, monkeypatch):
+    """The content is on the disk before it takes the file's place, and the folder is when the call returns."""
+    make(tmp_path / "w", {"d": FOLDER, "d/a": file("new"), "d/b": file("new")}, BLOBS)
+    events = []
+
+    def watch(name):
+        real = getattr(os, name)
+
+        def call(what, *args, **kwargs):
+            if name == "fsync":
+                events.append((name, os.readlink(f"/proc/self/fd/{what}").rpartition("/")[2]))
+            else:
+                events.append((name, what.decode()))
+            return real(what, *args, **kwargs)
+
+        monkeypatch.setattr(restoring.os, name, call)
+
+    for name in ("fsync", "rename", "unlink"):
+        watch(name)
+    put_back(tmp_path / "w", [Step("d/a", file("new"), file("old")), Step("d/b", file("new"), None)])
+    part = part_of("d/a")
+    assert events == [("unlink", "b"), ("fsync", part), ("rename", part), ("fsync", "d")]
 
 
 # ---------------------------------------------------------------- what fails
