@@ -28,7 +28,10 @@ from perdure.model.files import FileChange
 from perdure.model.ids import cut_text
 from perdure.model.ledger import Ledger
 
-_LISTS: Final = ("results", "items", "hits", "documents", "entries", "matches", "pages", "rows")  # of what was found
+# The parts of an answer that hold what was found; where one is there, the others say nothing.
+_CARRIERS: Final = (
+    "results", "items", "hits", "documents", "entries", "matches", "pages", "rows", "text", "content", "body", "html",
+)  # fmt: skip
 _REASONS: Final = (
     "bad request|unauthorized|forbidden|not found|gone|too many requests|internal server error|bad gateway|"
     "service unavailable|gateway time-?out"
@@ -177,6 +180,6 @@ def _is_refusal(answer: Mapping[object, object]) -> bool:
     status = answer.get("status_code", answer.get("status"))
     if isinstance(status, int) and status >= 400:  # noqa: PLR2004 - the statuses of HTTP that say no
         return True
-    found = [answer[name] for name in _LISTS if name in answer]
+    found = [answer[name] for name in _CARRIERS if name in answer]
     values = found or list(answer.values())
     return not any(has_substance(value) for value in values)

@@ -138,6 +138,7 @@ def test_a_long_name_is_cut_so_that_it_can_be_a_checkpoints():
         {"query": "rain", "total": 0, "items": []},
         {"data": {"text": ""}},
         {"error": "rate limited", "text": "please wait"},
+        {"url": "https://example.org/", "text": ""},
         {"status": 503, "body": "the service is being repaired"},
         "HTTP/1.1 404 Not Found",
         "Error 500: internal server error",

@@ -26,7 +26,7 @@ def list_documents(folder: str, workspace: str) -> Listing:
     return find_documents(folder, os.path.join(workspace, REPORT_NAME))
 
 
-@tool(effect="pure")
+@tool(effect="pure", source=True)
 def read_document(folder: str, name: str) -> Reading:
     """Read one document. Raises `UnreadableDocument` with a short reason."""
     return read_text(folder, name)
