@@ -57,7 +57,12 @@ async def _run(runtime: perdure.Runtime, program: Any) -> bool:
         if ORDER.get("resume"):
             result = await runtime.resume("job", program)
         else:
-            result = await runtime.run(program, ORDER.get("name", "job"), args={"count": ORDER.get("count", 20)})
+            name, args, workspace = (
+                ORDER.get("name", "job"),
+                {"count": ORDER.get("count", 20)},
+                ORDER.get("workspace", ""),
+            )
+            result = await runtime.run(program, name, args=args, workspace=workspace)
     except perdure.PerdureError as error:
         _say("refused", type(error).__name__, error)
         return False
@@ -124,6 +129,14 @@ async def ring_slowly(number: int) -> int:
     _note("rung", number)
     _say("ringing", number)
     await asyncio.sleep(600)
+    return number
+
+
+@perdure.tool(effect="workspace", paths=("{number}.txt",), quick=True)
+def write_page(folder: str, number: int) -> int:
+    """Write a file as programs do: nothing sees to it that it reaches the disk."""
+    with open(os.path.join(folder, f"{number}.txt"), "w", encoding="utf-8") as file:
+        file.write(f"page {number}\n" * 100)
     return number
 
 
@@ -194,7 +207,17 @@ async def ring_for_ever(task: perdure.Task, count: int) -> None:
     await task.using(key="bell").act(ring_slowly, count)
 
 
+@perdure.program(state={"sent": []})
+async def write_all(task: perdure.Task, count: int) -> int:
+    """Write pages, each acknowledged when it is written."""
+    async for number in task.each("pages", range(count)):
+        await task.act(write_page, task.workspace, number, then=lambda state, done: state["sent"].append(done))
+        _say("ack", number)
+    return len(task.state["sent"])
+
+
 PROGRAMS = {
+    "write": write_all,
     "send": send_all,
     "tick": tick_on,
     "hang": hang_once,

@@ -308,7 +308,7 @@ def _state_migrated(fold: Fold, header: Header, payload: e.StateMigrated, _patch
 def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patched: bool) -> None:  # noqa: FBT001
     document = fold.document
     if payload.changes:
-        fold.files.apply(payload.changes)
+        fold.files.apply(payload.changes, header.at if payload.action else 0)
         document.files_changed = header.seq
     if payload.action and document.failing:
         document.unproven = milestones.unproven_with(document.unproven, payload.changes, header.seq)

@@ -15,13 +15,20 @@ import msgspec
 from perdure.errors import CodecError
 from perdure.model.files import FileChange, Node
 
+_Stored = tuple[dict[str, dict[str, Node]], dict[str, int]]
+
 
 class Manifest:
-    """Paths and their nodes, kept folder by folder."""
+    """Paths and their nodes, kept folder by folder.
 
-    __slots__ = ("_digests", "_folders", "_size")
+    `written` has the paths at which stands what the task itself has put there, with the time of that look (UTC,
+    microseconds): what is older on disk than that was lost, and not changed by somebody else.
+    """
+
+    __slots__ = ("_digests", "_folders", "_size", "written")
 
     def __init__(self) -> None:
+        self.written: dict[str, int] = {}
         self._folders: dict[str, dict[str, Node]] = {}
         self._digests: dict[str, bytes] = {}  # of folders that did not change since it was taken
         self._size = 0
@@ -49,9 +56,13 @@ class Manifest:
                 if node.kind == "folder":
                     pending.append(prefix + name)
 
-    def apply(self, changes: Iterable[FileChange]) -> None:
-        """Take changes in, in any order."""
+    def apply(self, changes: Iterable[FileChange], written_at: int = 0) -> None:
+        """Take changes in, in any order; with `written_at` they are the task's own, of that time."""
         for change in changes:
+            if written_at and change.node is not None:
+                self.written[change.path] = written_at
+            else:
+                self.written.pop(change.path, None)
             folder, _, name = change.path.rpartition("/")
             self._forget_digests(folder)
             children = self._folders.setdefault(folder, {})
@@ -83,6 +94,7 @@ class Manifest:
         other._folders = {folder: dict(children) for folder, children in self._folders.items()}
         other._digests = dict(self._digests)
         other._size = self._size
+        other.written = dict(self.written)
         return other
 
     def changes_to(self, other: Manifest) -> tuple[FileChange, ...]:
@@ -98,16 +110,16 @@ class Manifest:
             found += [FileChange(prefix + name, theirs.get(name)) for name in names]
         return tuple(found)
 
-    def to_value(self) -> dict[str, dict[str, Node]]:
-        """Return all of it, by folder and name, for the snapshot."""
-        return self._folders
+    def to_value(self) -> _Stored:
+        """Return all of it, for the snapshot."""
+        return (self._folders, self.written)
 
     @classmethod
     def from_raw(cls, raw: bytes) -> Manifest:
         """Return what `to_value` gave, encoded as JSON. Raises CodecError."""
         made = cls()
         try:
-            made._folders = msgspec.json.decode(raw, type=dict[str, dict[str, Node]])
+            made._folders, made.written = msgspec.json.decode(raw, type=_Stored)
         except msgspec.MsgspecError as error:
             raise CodecError(f"not a manifest: {error}") from error
         made._size = sum(map(len, made._folders.values()))
@@ -122,6 +134,6 @@ class Manifest:
         digests.pop("", None)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Manifest) and self._folders == other._folders
+        return isinstance(other, Manifest) and (self._folders, self.written) == (other._folders, other.written)
 
     __hash__ = None  # type: ignore[assignment]  # it changes

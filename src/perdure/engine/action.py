@@ -19,6 +19,7 @@ from perdure.core import resume
 from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, LeftBehind, Twin, Unanchored
 from perdure.engine import arguments, crashpoints, dispatch
 from perdure.engine.boundary import Boundary, cancellations, comes_of_cancellation
+from perdure.engine.files import files_of
 from perdure.engine.loading import read_entry, result_of
 from perdure.engine.outcomes import (
     GUARDED,
@@ -44,6 +45,7 @@ from perdure.model.ledger import OpenAction
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.patch import Op
 from perdure.tools import Tool
+from perdure.tools.paths import paths_of
 from perdure.tools.recording import record_error
 
 _TURNS_MAX: Final = 20  # that branches beside a call are given to ask for what is on record
@@ -89,7 +91,10 @@ async def settle_late(session: Session, work: Work, error: BaseException | None,
 def prepare(
     session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
 ) -> Work:
-    """Return one call of `tool` as it would set out now; nothing is done. Raises Unstorable, ToolInvalid."""
+    """Return one call of `tool` as it would set out now; nothing is done.
+
+    Raises Unstorable, ToolInvalid, PathOutside.
+    """
     name = options.name or tool.name
     effect = options.effect or tool.effect
     fold = session.fold
@@ -107,7 +112,10 @@ def prepare(
         names=(name, *tool.aliases),
     )
     action = session.world.ids.short_id()
-    return Work(tool=tool, call=call, arguments=recorded, options=options, then=then, action=action, lap=session.lap)
+    work = Work(tool=tool, call=call, arguments=recorded, options=options, then=then, action=action, lap=session.lap)
+    if tool.may_write_files and fold.ledger.workspace:
+        work.paths = paths_of(tool, work.given, fold.ledger.workspace)
+    return work
 
 
 async def _answer_alone(session: Session, work: Work) -> tuple[str, Outcome]:
@@ -232,8 +240,11 @@ async def _go_on_alone(session: Session, work: Work, earlier: OpenAction) -> Out
         if work.action not in session.fold.ledger.open:  # somebody has settled it
             session.claimed.discard(work.action)
             return (await _answer(session, work))[1]
+    files = files_of(session) if earlier.paths else None
     match resume.rule_for(earlier):
         case "run":
+            if files is not None and earlier.effect.retry == "restore":
+                await files.put_back(earlier)
             return await _run(session, work)
         case "probe":
             return await _ask_the_world(session, work, earlier)
@@ -276,12 +287,17 @@ async def _run(session: Session, work: Work) -> Outcome:
             raise
     session.running[work.action] = _this_task()
     session.claim(work.action)
+    files = files_of(session) if work.paths else None
     try:
+        if files is not None:
+            await files.before(work)
         await _intend(session, work)
         return await _dispatch(session, work)
     finally:
         session.running.pop(work.action, None)
         session.slots.give()
+        if files is not None:
+            files.forget(work.action)
 
 
 def _this_task() -> asyncio.Task[Any]:
@@ -311,6 +327,7 @@ async def _intend(session: Session, work: Work) -> None:
             strategy=_strategy_name(session),
             paid=work.tool.paid,
             reduces=work.then is not None,
+            paths=work.paths,
         ),
         blobs=work.arguments.blobs,
     )

@@ -85,6 +85,16 @@ async def result_of(store: Store, task: str, seq: int, settled: e.ActionSettled)
     return leaves.decode(raw, await blobs_of(store, task, seq, settled.result)) if raw else None
 
 
+async def recorded_result(store: Store, task: str) -> object:
+    """Return the recorded result of a succeeded task; None where there is none."""
+    seq = (await load_fold(store, task)).ledger.result_seq
+    if not seq:
+        return None
+    payload = (await read_entry(store, task, seq)).payload
+    raw = payload.result if isinstance(payload, e.TaskSucceeded) else e.NOTHING
+    return leaves.decode(bytes(raw), await blobs_of(store, task, seq, raw))
+
+
 async def operations_of(store: Store, task: str, entry: Entry) -> tuple[Op, ...]:
     """Return the operations of the entry's patch, () where it has none; references are resolved."""
     payload = entry.payload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from typing import Any, cast
@@ -29,7 +30,7 @@ def started_by(
         state_version=program.state_version,
         strategies=program.strategies,
         failures_max=program.failures_max,
-        workspace=workspace,
+        workspace=placed(workspace),
     )
 
 
@@ -39,6 +40,11 @@ def refuse_other_place(found: TaskSummary, started: e.TaskStarted) -> None:
         raise TaskMismatch(found.name, "goal")
     if started.workspace and found.workspace != started.workspace:
         raise TaskMismatch(found.name, f"workspace ({found.workspace or 'none'})")
+
+
+def placed(workspace: str) -> str:
+    """Return the workspace so that it means the same folder wherever the task is resumed; "" stays none."""
+    return os.path.abspath(workspace) if workspace else ""
 
 
 def canonical_arguments(arguments: e.Raw) -> bytes:

@@ -63,6 +63,7 @@ class Work(msgspec.Struct, kw_only=True):
     effect_key: str = ""
     requested: tuple[str, ...] = ()  # checkpoints that the tool asks for
     attempt: int = 1
+    paths: tuple[str, ...] = ()  # of the workspace, where the call may write
     intent: int = 0
     lap: int = 0  # of the session, when the call was made
     started_at: int = 0
@@ -160,8 +161,10 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
     The outcome is always written. Where its patch cannot be made (the reducer raised, an edit stays open for over a
     second) it is unapplied: the next matching act runs only the reducer.
     """
+    cancelled = await session.files.after(work) if work.paths and session.files is not None else None
     reduces = work.then is not None and ending.outcome == "succeeded" and ending.error is None
-    cancelled = await _wait_for_edit(session) if reduces and not session.edit_closed.is_set() else None
+    if reduces and not session.edit_closed.is_set():
+        cancelled = await _wait_for_edit(session) or cancelled
     operations: tuple[Op, ...] = ()
     patch, unapplied, failure = e.NOTHING, "", None
     if work.then is not None and ending.outcome == "succeeded" and ending.error is not None:

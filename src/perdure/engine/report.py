@@ -13,7 +13,9 @@ from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable
 from perdure.engine.migrations import missing_step
 from perdure.model.ledger import OpenAction
+from perdure.workspace.losses import not_as_left
 
+_PATHS_NAMED_MAX: Final = 5
 ROWS: Final = ("journal", "last action", "source", "workspace", "state")
 
 
@@ -87,9 +89,18 @@ def _source(fold: Fold, program: Drivable | None) -> ReportRow:
 
 
 def _workspace(fold: Fold) -> ReportRow:
-    folder = fold.ledger.workspace
+    folder, written = fold.ledger.workspace, fold.files.written
     if not folder:
         return ReportRow("ok", "workspace", "none")
-    if os.path.isdir(folder):
+    if not os.path.isdir(folder):
+        if not written:
+            return ReportRow("warn", "workspace", f"{folder} is not there; it will be made anew")
+        remedy = f"perdure resume {shlex.quote(fold.ledger.name)} --accept workspace"
+        text = f"{folder} is not there; put it back, or have its {len(written)} path(s) made anew: {remedy}"
+        return ReportRow("stop", "workspace", text)
+    others = not_as_left(folder, fold.files, written)
+    if not others:
         return ReportRow("ok", "workspace", folder)
-    return ReportRow("warn", "workspace", f"{folder} is not there; it will be made anew")
+    some = ", ".join(others[:_PATHS_NAMED_MAX]) + (" …" if len(others) > _PATHS_NAMED_MAX else "")
+    text = f"{folder}: {len(others)} path(s) are not as the task left them: {some}; what others changed stays"
+    return ReportRow("warn", "workspace", text)

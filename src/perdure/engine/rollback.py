@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from perdure.engine import crashpoints
+from perdure.engine.files import files_of
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.session import Session
 from perdure.errors import ActionsInFlight, CheckpointUnknown, RolledBack
@@ -36,6 +37,7 @@ async def roll_back(
     if session.running or open_effects or open_edit:
         raise ActionsInFlight("rollback", (*session.running, *open_effects, *open_edit))
     to_seq = find_checkpoint(session.fold.document, session.task, name)
+    participants = participants or _participants(session)
     moves = [f"{one.name} {move}" for one in participants for move in await one.prepare(to_seq)]
     kept = await _effects_after(session, to_seq)
     if kept:
@@ -54,6 +56,7 @@ async def finish_rollback(session: Session, participants: tuple[Participant, ...
     pending = session.fold.ledger.rollback
     if pending is None:
         return
+    participants = participants or _participants(session)
     by_name = {participant.name: participant for participant in participants}
     for move in pending.moves:
         crashpoints.reach("during_rollback")
@@ -72,6 +75,12 @@ async def finish_rollback(session: Session, participants: tuple[Participant, ...
     for participant in participants:
         await participant.done(pending.to_seq)
     session.tell("rolled_back", checkpoint=pending.checkpoint, to_seq=pending.to_seq)
+
+
+def _participants(session: Session) -> tuple[Participant, ...]:
+    """Return what takes part in a rollback of this task, beside its state."""
+    files = files_of(session)
+    return (files,) if files is not None else ()
 
 
 def find_checkpoint(document: Document, task: str, name: str) -> int:

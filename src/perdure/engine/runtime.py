@@ -23,14 +23,16 @@ from perdure.core.recovery import Rules
 from perdure.engine import crashpoints, leases
 from perdure.engine.asking import take_word
 from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, refuse_crash_loop, ungrouped
+from perdure.engine.files import mend_files
 from perdure.engine.forking import ForkPlan, make_fork, plan_fork, refuse_half
 from perdure.engine.leases import Presence
-from perdure.engine.loading import blobs_of, load_fold, read_entry
+from perdure.engine.loading import blobs_of, load_fold, read_entry, recorded_result
 from perdure.engine.mailbox import Mailbox, still_asked
 from perdure.engine.marking import mark_by_hand
 from perdure.engine.matching import (
     canonical_arguments,
     checked_arguments,
+    placed,
     recorded_arguments,
     refuse_ended,
     refuse_other_place,
@@ -185,6 +187,7 @@ class Runtime:
             if ledger.status in {"needs_human", "failed"} and not is_question:
                 answer = msgspec.Raw(values.encode("resumed by hand"))
                 session.put(e.QuestionAnswered(answer=answer, by="person"))
+            await mend_files(session)
             session.put(e.TaskResumed(report=tuple(str(row) for row in rows)))
             session.tell("task_resumed", report=[str(row) for row in rows])
             arguments = recorded_arguments(session)
@@ -223,7 +226,7 @@ class Runtime:
         driver = e.Driver(kind="inline")
         started = e.TaskStarted(
             name=check_name(name), goal=goal, driver=driver, holder=self._presence.holder, state=e.NOTHING,
-            workspace=workspace,
+            workspace=placed(workspace),
         )  # fmt: skip
         found = await self._find(name)
         if found is not None and not (new and found.is_finished):
@@ -238,6 +241,7 @@ class Runtime:
             session = await self._opened(self._start(started, first))
         session.begin_call()
         async with self._held(session), obeyed(session):
+            await mend_files(session)
             with ungrouped():
                 yield Task(session)
             await finish(session, None)
@@ -385,6 +389,8 @@ class Runtime:
             await self.store.release(task, lease.epoch)  # a damaged journal must not look busy
             raise
         session = self._open_session(fold, lease.epoch)
+        last = fold.ledger.holder
+        session.after_crash = crashed or last is None or last.boot != self._presence.holder.boot
         try:
             session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=by_hand, after_crash=crashed))
             await session.commit()
@@ -451,6 +457,8 @@ class Runtime:
                 await self.store.release(session.task, session.sequencer.epoch)
         finally:
             session.is_closed = True
+            if session.files is not None:
+                session.files.close()
             if self._sessions.get(session.task) is session:
                 del self._sessions[session.task]
         await self.scribe.finish(session)
@@ -462,12 +470,7 @@ class Runtime:
 
     async def result(self, task: str) -> Any:  # noqa: ANN401
         """Return the recorded result of a succeeded task; None where there is none."""
-        fold = await load_fold(self.store, task)
-        if not fold.ledger.result_seq:
-            return None
-        entry = await read_entry(self.store, task, fold.ledger.result_seq)
-        raw = entry.payload.result if isinstance(entry.payload, e.TaskSucceeded) else e.NOTHING
-        return leaves.decode(bytes(raw), await blobs_of(self.store, task, fold.ledger.result_seq, raw))
+        return await recorded_result(self.store, task)
 
     # --- the beat ---------------------------------------------------------------------------------------------------
     async def _flush_lazy(self) -> None:

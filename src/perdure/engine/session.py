@@ -44,6 +44,7 @@ from perdure.ports import Clock, Hook, Ids, Store
 from perdure.tools import Tool
 
 if TYPE_CHECKING:
+    from perdure.engine.files import Files
     from perdure.engine.marking import Milestone
 
 
@@ -74,6 +75,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     rules: Rules
     lease_ttl_s: float = LEASE_TTL_S
     hooks: tuple[Hook, ...] = ()
+    has_disk: bool = True  # False: files of workspaces are neither looked at nor touched (a replay)
 
 
 class Slots:
@@ -142,6 +144,8 @@ class Session:
         self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
         self.milestones: tuple[Milestone, ...] = ()  # functions of the program's module
+        self.files: Files | None = None  # see `files.files_of`
+        self.after_crash = False  # whether the last holder was found dead, or of another boot: files may be lost
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
 
     # --- calls of the program ---------------------------------------------------------------------------------------

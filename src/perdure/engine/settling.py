@@ -6,6 +6,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.engine.files import files_of
 from perdure.engine.session import Session
 from perdure.errors import ActionUnknown
 from perdure.model import entry as e
@@ -23,6 +24,9 @@ async def settle(session: Session, action_id: str, outcome: Outcome | None, *, b
     open_ = session.fold.ledger.open.get(action_id)
     document = session.fold.document
     loose = any(kept.action == action_id for kept in (*document.loose, *document.anchored.values()))
+    files = files_of(session) if open_ is not None and open_.paths else None
+    if files is not None and open_ is not None:
+        await files.take_in(open_.paths, open_.action)  # from here on what changes is no longer its doing
     if outcome is None and (open_ is not None or loose):
         session.put(e.ActionReleased(action=action_id, by=by))
     elif outcome is not None and open_ is not None:

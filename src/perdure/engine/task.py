@@ -17,6 +17,7 @@ import msgspec
 from perdure.core.resume import find_unanchored
 from perdure.engine import action, crashpoints, marking
 from perdure.engine.boundary import Boundary
+from perdure.engine.files import files_of
 from perdure.engine.handle import Handle
 from perdure.engine.loops import Each, current_place
 from perdure.engine.outcomes import Options
@@ -167,8 +168,11 @@ class Task(Handle):
         session = self._session
         session.gate(f"checkpoint {name!r}", self._lap)
         check_name(name, "checkpoint name")
-        if session.running:
-            raise ActionsInFlight(f"checkpoint {name!r}", tuple(session.running))
+        self._refuse_in_flight(name)
+        files = files_of(session)
+        if files is not None:
+            await files.at_checkpoint()
+            self._refuse_in_flight(name)
         place = current_place.get()
         where = str(place) if place is not None and place.belongs_to(session, self._lap) else ""
         self._marks[name, where] += 1
@@ -179,6 +183,10 @@ class Task(Handle):
         await session.commit()
         crashpoints.reach("after_checkpoint")
         session.tell("checkpoint_marked", name=name, seq=seq)
+
+    def _refuse_in_flight(self, name: str) -> None:
+        if self._session.running:
+            raise ActionsInFlight(f"checkpoint {name!r}", tuple(self._session.running))
 
     async def rollback(self, name: str, *, reason: str = "") -> Never:
         """Go back to the newest checkpoint `name` ("name#2": the second); never returns."""

@@ -106,6 +106,11 @@ class Tool(Generic[P, R]):
         """The parameter that receives the effect key."""
         return self.shape.key_parameter
 
+    @cached_property
+    def may_write_files(self) -> bool:
+        """Whether it is declared to change files of the workspace."""
+        return self.effect.undo == "workspace" or bool(self.paths)
+
     @property
     def signature_digest(self) -> str:
         """32 hex digits over names, kinds, annotations and defaults; to be compared at a resume."""

@@ -18,11 +18,6 @@ from perdure.tools.declare import HOLE, Tool
 ANYWHERE: Final = ("",)  # the workspace itself: what it writes is not known before
 
 
-def writes_files(tool: Tool[..., Any]) -> bool:
-    """Whether what the tool does may change files of the workspace, as far as it is declared."""
-    return tool.effect.undo == "workspace" or bool(tool.paths)
-
-
 def paths_of(tool: Tool[..., Any], arguments: Mapping[str, object], workspace: str) -> tuple[str, ...]:
     """Return the paths that this call writes, relative to `workspace`; `ANYWHERE` where nothing is declared.
 
@@ -50,6 +45,8 @@ def _fill(tool: Tool[..., Any], path: str, arguments: Mapping[str, object]) -> s
         name = found[1]
         parameter = tool.shape.signature.parameters[name]
         value = arguments.get(name, parameter.default)
+        if type(value) is int:
+            return str(value)
         if not isinstance(value, str | os.PathLike):
             raise ToolInvalid(tool.name, f"its path {path!r} wants a path in {name!r}, and that is {value!r}")
         return os.fsdecode(value)  # pyright: ignore[reportUnknownArgumentType] - a path of whatever kind

@@ -18,7 +18,7 @@ Report = Callable[[int, str, str], None]  # seq, what, text
 
 INVARIANTS: Final[dict[int, str]] = {
     2: "entries are dense and linked; epochs and branches never fall",
-    3: "document and ledger by snapshot and patches are those folded from entry 1",
+    3: "document, ledger and manifest by snapshot and patches are those folded from entry 1",
     5: "an effect is sent again only where its declaration allows",
     6: "every action is followed by one outcome, and none is open when a task succeeds",
     7: "a rollback that began only goes forward, to its end",
@@ -33,8 +33,8 @@ BY_TESTS: Final[dict[int, str]] = {
     11: "recovering twice is recovering once",
 }
 WHAT: Final[dict[str, int]] = {
-    "chain": 2, "order": 2, "unknown": 2, "fold": 3, "snapshot": 3, "action": 5, "outcome": 6, "rollback": 7,
-    "passed": 8, "ledger": 9, "branch": 12,
+    "chain": 2, "order": 2, "unknown": 2, "fold": 3, "snapshot": 3, "files": 3, "action": 5, "outcome": 6,
+    "rollback": 7, "passed": 8, "ledger": 9, "branch": 12,
 }  # fmt: skip
 _WHILE_ROLLING_BACK: Final = (
     e.ProgramCalled, e.StateEdited, e.PlanAdopted, e.PositionMoved, e.CheckpointMarked, e.RollbackBegan,
@@ -56,6 +56,7 @@ class Judge:
     def __init__(self, report: Report) -> None:
         self.attempts = 0
         self.rollbacks = 0
+        self.files_digest = b""  # of the manifest, as last recorded; empty where that was on a branch that was left
         self._report = report
         self._before: Header | None = None
         self._open: dict[str, e.ActionIntended] = {}  # intents without a final outcome
@@ -112,7 +113,10 @@ class Judge:
             case e.RollbackAbandoned():
                 self._rollback = None
             case e.RolledBackEntry():
+                self.files_digest = b""
                 self._rolled_back(seq, payload)
+            case e.FilesCaptured(digest=digest):
+                self.files_digest = digest
             case e.SnapshotTaken() if payload.at_seq >= seq:
                 self._report(seq, "snapshot", f"it names a snapshot of entry {payload.at_seq}, which comes later")
             case _:

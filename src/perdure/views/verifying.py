@@ -20,6 +20,7 @@ from perdure.engine.loading import load_fold
 from perdure.errors import CodecError, Damaged, StoreBroken
 from perdure.logs.lines import raws_of
 from perdure.logs.walking import Step, walk
+from perdure.model import entry as e
 from perdure.ports import SnapshotHead, Store
 from perdure.views.judging import BY_TESTS, INVARIANTS, WHAT, Judge
 
@@ -138,6 +139,9 @@ class _Inspector:
 
         if any(b'"blob"' in raw for raw in raws):
             await leaves.gather_blobs(raws, fetch)
+        if step.entry is not None and isinstance(step.entry.payload, e.FilesCaptured):
+            files = {change.node.digest for change in step.entry.payload.changes if change.node is not None}
+            await fetch(sorted(files - self.looked_for - {b""}))
 
     def report(self, seq: int, what: str, text: str) -> None:
         """Note one thing that is wrong."""
@@ -180,6 +184,8 @@ async def _compare(store: Store, task: str, inspector: _Inspector) -> int:
     if (judge.attempts, judge.rollbacks) != (ledger.attempt, ledger.rollbacks):
         counted = f"{judge.attempts} attempts and {judge.rollbacks} rollbacks"
         inspector.report(whole.seq, "ledger", f"it counts {ledger.attempt} and {ledger.rollbacks}, there are {counted}")
+    if inspector.judge.files_digest not in {b"", whole.files.digest()}:
+        inspector.report(whole.seq, "files", "the manifest folded from its changes is not the one that was recorded")
     every = await store.snapshots(task)
     heads = [head for head in every if head.fold_version == FOLD_VERSION]  # others are passed over by every reader
     for head in heads:

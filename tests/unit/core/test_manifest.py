@@ -42,6 +42,16 @@ def test_it_reads_back_and_copies_are_apart(tree):
     assert one == again != copy
 
 
+def test_it_knows_what_the_task_has_written():
+    """A path is the task's own from its change on, until somebody else changes it or it is gone."""
+    one = Manifest()
+    one.apply([FileChange("a", Node("file")), FileChange("b", Node("file")), FileChange("c", Node("file"))], 7)
+    one.apply([FileChange("a", Node("file", 1)), FileChange("d", Node("file"))])
+    one.apply([FileChange("b", None)], 8)
+    assert one.written == {"c": 7}
+    assert Manifest.from_raw(msgspec.json.encode(one.to_value())).written == {"c": 7}
+
+
 def test_a_folders_digest_follows_what_is_under_it():
     """A change three folders down changes the digests above it and leaves the neighbours'."""
     one = of({"c": Node("folder", 0o755), "c/f": Node("folder", 0o755), "c/f/g": Node("file"), "n": Node("folder")})

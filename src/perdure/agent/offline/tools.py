@@ -51,7 +51,7 @@ def compose_digest(listing: Listing, documents: dict[str, dict[str, Any]], compa
     return render(listing, _profiles(documents), failures, comparison)
 
 
-@tool(effect="workspace")
+@tool(effect="workspace", paths=("{name}",))
 def write_report(workspace: str, name: str, text: str) -> dict[str, Any]:
     """Replace the file `name` of the workspace by `text`, durably: a kill leaves the old one whole or the new one.
 

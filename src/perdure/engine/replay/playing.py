@@ -190,6 +190,7 @@ class _Player:
             ticker=Ticker(_NoTime()),
             threads=ThreadPoolExecutor(1),
             rules=rules,
+            has_disk=False,
         )
 
     def idle(self) -> bool:

@@ -1,0 +1,321 @@
+"""The files of a task's workspace: taken in around its actions, put back before a second try and by a rollback.
+
+    look (others' changes) ─ intent ─▶ tool runs ─▶ look (its changes) + outcome, one append
+
+A path belongs to the task if it changed between the two looks around one of its actions; what changed at any other time
+is somebody else's and is never removed or overwritten. The journal holds every version of a file as a blob, so the
+store and not the folder is the durable copy. `workspace/` does the work on disk; here is when, and what is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from perdure.core.fold import Fold
+from perdure.core.way_back import Step, WayBack, way_back
+from perdure.engine import crashpoints
+from perdure.engine.loading import entries, load_fold
+from perdure.engine.session import Session
+from perdure.errors import Damaged
+from perdure.limits import ERROR_MESSAGE_BYTES_MAX
+from perdure.model import entry as e
+from perdure.model.files import Uncovered
+from perdure.model.ids import cut_text
+from perdure.model.ledger import OpenAction
+from perdure.ports import Store
+from perdure.tools import Tool
+from perdure.tools.paths import ANYWHERE, overlap
+from perdure.workspace.capture import Batch, Capturer
+from perdure.workspace.folder import Folder
+from perdure.workspace.ignoring import Ignoring
+from perdure.workspace.losses import find_losses, not_as_left
+from perdure.workspace.restoring import Restored, apply, blobs_of
+
+T = TypeVar("T")
+_PATHS_NAMED_MAX: Final = 10
+_RESTORE: Final = "restore"  # the one move of a rollback
+
+
+class Job(Protocol):
+    """One call that may write files: `outcomes.Work`."""
+
+    tool: Tool[..., Any]
+    action: str
+    paths: tuple[str, ...]
+
+
+class Files:
+    """What one session knows of its workspace. `ports.Participant` of a rollback. Nothing is opened before its time."""
+
+    name = "files"
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = asyncio.Lock()
+        self._capturer: Capturer | None = None
+        self._at_work: dict[str, tuple[str, ...]] = {}  # actions in flight, and where they may write
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._capturer is not None:
+            self._capturer.folder.close()
+            self._capturer = None
+
+    # --- around an action -------------------------------------------------------------------------------------------
+    async def before(self, job: Job) -> None:
+        """Take in what others have changed where this call may write; its own changes begin now.
+
+        Raises WorkspaceInvalid, WorkspaceBusy: nothing is done then.
+        """
+        await self.take_in(job.paths, self._owner(job.paths))
+        self._at_work[job.action] = job.paths
+
+    def forget(self, action: str) -> None:
+        """The call is over, or was never made."""
+        self._at_work.pop(action, None)
+
+    async def after(self, job: Job) -> asyncio.CancelledError | None:
+        """Take in what the call has changed: its outcome is put right behind it, into the same append.
+
+        The outcome must be written all the same, so what cannot be taken in is noted, and a cancellation that came
+        meanwhile is returned.
+        """
+        looking = asyncio.ensure_future(self.take_in(job.paths, job.action))
+        cancelled = await _wait_for(looking)
+        error = looking.exception()
+        if error is not None:
+            text = f"the files of {job.tool.name} ({job.action}) were not taken in: {error}"
+            self._session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX)))
+            self._session.tell("note", text=text)
+        return cancelled
+
+    async def put_back(self, action: OpenAction) -> None:
+        """Before a second try: what the first one has changed goes back to what was there before it.
+
+        All of it is taken in first and can be fetched from the journal.
+        """
+        async with self._lock:
+            await self._look(action.paths, action.action)
+            await self._restore((await self._way_back(action.intent, only=action.action)).steps)
+            await self._look(action.paths, action.action)
+
+    async def at_checkpoint(self) -> None:
+        """Take in what others have changed, so that the checkpoint holds the files as they are."""
+        document = self._session.fold.document
+        if not (document.is_all_captured or len(self._session.fold.files)):
+            return  # no action of this task has written files so far
+        paths = ANYWHERE if document.is_all_captured else tuple(path for path, _ in self._session.fold.files.items())
+        await self.take_in(paths, self._owner(paths))
+
+    async def mend(self) -> None:
+        """Put back what the disk has lost of what the task had written; all of it where the folder itself is gone.
+
+        Lost is what is older on disk than its journal's look at it. What somebody else has changed since is not.
+        """
+        files = self._session.fold.files
+        is_there = await asyncio.to_thread(os.path.isdir, self._session.fold.ledger.workspace)
+        if not files.written or (is_there and not self._session.after_crash):
+            return
+        async with self._lock:
+            capturer = self._open()
+            looked = await _in_thread(lambda: list(capturer.look(files.copy(), tuple(sorted(files.written)))))
+            changes = [change for piece in looked for change in piece.changes]
+            if is_there:
+                steps = await _in_thread(lambda: find_losses(capturer.folder.fd, changes, files))
+            else:
+                steps = tuple(Step(change.path, change.node, files.get(change.path)) for change in changes)
+            done = (await self._restore(steps)).done if steps else ()
+        self._session.after_crash = False
+        if done:
+            named = ", ".join(done[:_PATHS_NAMED_MAX])
+            text = f"{len(done)} path(s) of the workspace were lost and are back from the store: {named}"
+            self._session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX)))
+            self._session.tell("note", text=text)
+
+    # --- in a rollback ----------------------------------------------------------------------------------------------
+    async def prepare(self, to_seq: int) -> tuple[str, ...]:
+        """See `ports.Participant`. Takes in what others have changed since, where the task has written."""
+        await self.mend()
+        async with self._lock:
+            way = await self._way_back(to_seq)
+            changed = tuple(sorted({*(step.path for step in way.steps), *way.foreign}))
+            if not changed:
+                return ()
+            await self._look(changed, self._owner(changed))
+            way = await self._way_back(to_seq)
+        return (_RESTORE,) if way.steps or way.foreign else ()
+
+    async def apply(self, move: str) -> None:
+        """See `ports.Participant`."""
+        del move  # there is only one
+        session = self._session
+        pending = session.fold.ledger.rollback
+        if pending is None:
+            return
+        async with self._lock:
+            way = await self._way_back(pending.to_seq)
+            restored = await self._restore(way.steps)
+        kept = tuple(sorted({*restored.kept, *way.foreign}))
+        session.put(e.WorkspaceRestored(restored=len(restored.done), kept=kept))
+        session.tell("workspace_restored", restored=len(restored.done), kept=list(kept))
+
+    async def done(self, to_seq: int) -> None:
+        """See `ports.Participant`. What others have changed stands beside what the checkpoint held: it is taken in."""
+        del to_seq
+        await self.at_checkpoint()
+        await self._session.commit()
+
+    async def take_in(self, paths: Sequence[str], owner: str) -> None:
+        """Record what is different at `paths` as the doing of action `owner`, "" = of somebody else."""
+        async with self._lock:
+            await self._look(paths, owner)
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+    def _owner(self, paths: Iterable[str]) -> str:
+        """Return the action whose doing a look at `paths` finds now; "" where it is none of the task's.
+
+        That is one in flight, or one that an earlier run has left open.
+        """
+        where = tuple(paths)
+        flying = [action for action, theirs in self._at_work.items() if overlap(theirs, where)]
+        open_ = self._session.fold.ledger.open.values()
+        left = [a.action for a in open_ if a.action not in self._session.running and overlap(a.paths, where)]
+        return (flying or left or [""])[-1]
+
+    async def _look(self, paths: Sequence[str], owner: str) -> None:
+        """Put what is different from the manifest at `paths`; all but the last piece is durable when this returns."""
+        session, capturer = self._session, self._open()
+        document, seen = session.fold.document, session.fold.files.copy()
+        pieces = capturer.look(session.fold.files.copy(), None if "" in paths else tuple(paths))
+        piece = Batch((), {})
+        while (following := await _in_thread(lambda: next(pieces, None))) is not None:
+            if piece.changes:
+                session.put(e.FilesCaptured(changes=piece.changes, paths=tuple(paths), action=owner), blobs=piece.blobs)
+                await session.commit()
+            piece = following
+            seen.apply(piece.changes)
+        found = tuple(Uncovered(path, why) for path, why in sorted(capturer.uncovered.items()))
+        uncovered = None if found == document.uncovered else found
+        is_first = "" in paths and not document.is_all_captured
+        if piece.changes or is_first or uncovered is not None:
+            last = e.FilesCaptured(
+                changes=piece.changes, paths=tuple(paths), action=owner, digest=seen.digest(), uncovered=uncovered
+            )
+            session.put(last, blobs=piece.blobs)
+
+    def _open(self) -> Capturer:
+        if self._capturer is None:
+            ignoring = Ignoring()
+            session = self._session
+            folder = Folder.open(session.fold.ledger.workspace, store_place=session.world.store.place)
+            self._capturer = Capturer(folder, ignoring)
+        return self._capturer
+
+    # --- putting back -----------------------------------------------------------------------------------------------
+    async def _way_back(self, to_seq: int, *, only: str = "") -> WayBack:
+        """Return what goes back to how it was at the end of entry `to_seq`; with `only`, of that action's changes."""
+        session = self._session
+        await session.commit()
+        return await find_way_back(session.world.store, session.task, to_seq, only=only)
+
+    async def _restore(self, steps: tuple[Step, ...]) -> Restored:
+        """Do the steps. Raises WorkspaceFull, WorkspaceRefused; called again, it goes on."""
+        session, root = self._session, self._open().folder.fd
+        blobs = _Bytes(session.world.store, blobs_of(steps))
+        try:
+            return await _in_thread(lambda: apply(root, steps, blobs, reach=_reach))
+        except KeyError as error:
+            raise Damaged(session.task, session.fold.seq, f"a file's bytes are not in the store: {error}") from error
+
+
+def files_of(session: Session) -> Files | None:
+    """Return the files of a session's task; None where it has no workspace, or none is to be touched (a replay)."""
+    if session.files is None and session.fold.ledger.workspace and session.world.has_disk:
+        session.files = Files(session)
+    return session.files
+
+
+async def find_way_back(store: Store, task: str, to_seq: int, *, only: str = "") -> WayBack:
+    """Return which files of a task go back to what, for the end of entry `to_seq`, as its journal tells; no disk."""
+    captures: list[tuple[int, e.FilesCaptured]] = []
+    async for entry in entries(store, task, to_seq):
+        match entry.payload:
+            case e.FilesCaptured() as captured if only and captured.action != only:
+                captures.append((entry.header.seq, msgspec.structs.replace(captured, action="")))
+            case e.FilesCaptured() as captured:
+                captures.append((entry.header.seq, captured))
+            case e.RolledBackEntry(to_seq=back):  # what lies between is on a branch that was left
+                captures = [(seq, captured) for seq, captured in captures if seq <= back]
+            case _:
+                pass
+    return way_back((await load_fold(store, task, to_seq)).files, [captured for _, captured in captures])
+
+
+async def foresee_files(store: Store, fold: Fold, to_seq: int) -> tuple[str, ...]:
+    """Return a line for each file that a rollback to `to_seq` would touch, or leave because others have changed it."""
+    way, folder = await find_way_back(store, fold.task, to_seq), fold.ledger.workspace
+    theirs = set(await asyncio.to_thread(not_as_left, folder, fold.files, [step.path for step in way.steps]))
+    lines = [f"{_word(step)} {step.path}" for step in way.steps if step.path not in theirs]
+    kept = sorted({*way.foreign, *theirs})
+    return (*lines, *(f"keep {path} (changed by somebody else since)" for path in kept))
+
+
+def _word(step: Step) -> str:
+    if step.target is None:
+        return "remove"
+    return "bring back" if step.expected is None else "put back"
+
+
+async def mend_files(session: Session) -> None:
+    """See to it that the task's files are there before it goes on. Raises WorkspaceInvalid, WorkspaceBusy."""
+    files = files_of(session)
+    if files is not None:
+        await files.mend()
+
+
+class _Bytes(Mapping[bytes, bytes]):
+    """The bytes of files, fetched from the store one by one when a thread asks for them."""
+
+    def __init__(self, store: Store, digests: frozenset[bytes]) -> None:
+        self._store = store
+        self._digests = digests
+        self._loop = asyncio.get_running_loop()
+
+    def __getitem__(self, digest: bytes) -> bytes:
+        return asyncio.run_coroutine_threadsafe(self._store.blobs([digest]), self._loop).result()[digest]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._digests)
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return what `work` does in a thread; a cancellation waits for its end, since nothing can stop a thread."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    cancelled = await _wait_for(running)
+    if cancelled is not None:
+        raise cancelled
+    return running.result()
+
+
+async def _wait_for(running: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+    """Wait until `running` has ended, whatever comes; return a cancellation that came meanwhile."""
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return cancelled
+
+
+def _reach() -> None:
+    """A place at which a test may kill the process: before and after each path."""
+    crashpoints.reach("during_rollback")
