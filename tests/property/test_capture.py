@@ -22,7 +22,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("move"), PATHS, PATHS),
     st.tuples(st.just("mode"), PATHS, st.sampled_from([0o600, 0o755, 0o700])),
     st.tuples(st.just("look"), st.none(), st.none()),
-    st.tuples(st.just("look at"), PATHS, st.none()),
+    st.tuples(st.just("look at"), st.lists(PATHS, min_size=1, max_size=3), st.none()),
 )
 
 
@@ -65,14 +65,16 @@ def _inside(top, path):
     return whole
 
 
-def _look_at(capturer, manifest, place, raw):
-    """A look at one path leaves it, and the folders above it, as they stand."""
-    path = path_to_text(raw)
-    take(capturer, manifest, [path])
-    there, names = walk(place), path.split("/")
-    above = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
-    assert [there.get(folder) for folder in above] == [manifest.get(folder) for folder in above]
-    assert list(there.items(path)) == list(manifest.items(path))
+def _look_at(capturer, manifest, place, raws):
+    """A look at some paths leaves them, and the folders above them, as they stand."""
+    paths = [path_to_text(raw) for raw in raws]
+    take(capturer, manifest, paths)
+    there = walk(place)
+    for path in paths:
+        names = path.split("/")
+        above = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
+        assert [there.get(folder) for folder in above] == [manifest.get(folder) for folder in above]
+        assert list(there.items(path)) == list(manifest.items(path))
 
 
 def _change(path, what, value):

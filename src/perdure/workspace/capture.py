@@ -30,7 +30,7 @@ from perdure.workspace.ignoring import Ignoring
 
 # The process's own shortage says nothing about a path: it must not pass for a file that cannot be read.
 _SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-_VANISHED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_VANISHED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 _CHANGED: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EINVAL})  # a link now, a socket now, a link no more
 _ODD_KINDS: Final[dict[int, WhyUncovered]] = {stat.S_IFSOCK: "socket", stat.S_IFIFO: "pipe"}
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -109,6 +109,8 @@ class _Look:
 
     def go_to(self, path: str) -> Iterator[Batch]:
         """Look at the folders above `path`, and at all that stands there."""
+        if self.says_all_of(path):
+            return  # something else than a folder stands above it
         folder = ""
         for name in path.split("/") if path else ():
             here = _joined(folder, name)
@@ -142,7 +144,7 @@ class _Look:
             why = self._why(error)
             kind = why or ""
             if why:
-                self.uncovered[_joined(folder, name)] = why
+                self.uncovered[folder] = why  # it is the folder that cannot be looked into
         if not kind:
             yield from self._remove(folder, name)
         return kind == "folder"
@@ -252,11 +254,15 @@ class _Look:
         return _Taken(Node("file", stat.S_IMODE(after.st_mode), len(content), digest), _stamp(after), content)
 
     def _vouch(self, folder: str, raw: str, name: str, taken: _Taken) -> None:
-        """Let the stamp stand for the content, unless it was made in the tick in which it was looked at."""
+        """Let the stamp stand for the content, unless it was made in the tick in which it was looked at.
+
+        Nothing is known of the ticks of another disk, to which a mounted file may belong.
+        """
         if taken.node.kind == "folder":
             return
         vouched = self._vouched.setdefault(folder, {})
-        if max(taken.stamp[_MTIME], taken.stamp[_CTIME]) < self._now_ns:
+        disk, mtime_ns, ctime_ns = taken.stamp[0], taken.stamp[_MTIME], taken.stamp[_CTIME]
+        if disk == self._disk and max(mtime_ns, ctime_ns) < self._now_ns:
             vouched[raw] = _Known(taken.stamp, name, taken.node)
         else:
             vouched.pop(raw, None)
@@ -336,7 +342,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
     """Return the paths that lie under no other of them. Raises UsageError for one that leads out of the workspace."""
     kept: list[str] = []
     for path in sorted(set(paths), key=lambda path: path.split("/")):
-        if path and not {"", ".", ".."}.isdisjoint(path.split("/")):
+        if path and (not {"", ".", ".."}.isdisjoint(path.split("/")) or "\0" in path):
             raise UsageError(f"{path!r} is no path of a workspace: give it from the workspace, without `.` and `..`")
         if not kept or not _is_under(path, kept[-1]):
             kept.append(path)

@@ -59,11 +59,10 @@ class Ignoring:
             return True
         return bool(self._path.fullmatch(f"{folder}/{name}{end}" if folder else name + end))
 
-    def fits_path(self, path: str) -> bool:
-        """Return whether a path on record is left aside, itself or with a folder above it. What it is, is not asked."""
-        parts = path.split("/")
-        above = ["/".join(parts[:depth]) for depth in range(len(parts))]
-        return any(self.fits(folder, name, is_folder=True) for folder, name in zip(above, parts, strict=True))
+    def fits_path(self, path: str, *, is_folder: bool) -> bool:
+        """Return whether a path is left aside, itself or with a folder above it."""
+        folder, _, name = path.rpartition("/")
+        return self.fits(folder, name, is_folder=is_folder) or (bool(folder) and self.fits_path(folder, is_folder=True))
 
 
 def _compiled(patterns: list[str]) -> re.Pattern[str]:
