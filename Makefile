@@ -14,12 +14,12 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check simulate soak bench bench-peers million crash fire lock clean
+.PHONY: help setup demo test check simulate soak bench bench-peers bench-workspace million crash fire lock clean
 .DELETE_ON_ERROR:
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | while IFS='|' read -r target what; do \
-		printf '  make %-11s %s\n' "$$target" "$$what"; done
+		printf '  make %-15s %s\n' "$$target" "$$what"; done
 
 setup: $(VENV)/.dev  ## make .venv with everything to run, test and check
 
@@ -38,6 +38,9 @@ check: $(VENV)/.dev  ## lint, format, types, import contracts
 
 bench: $(VENV)/.dev  ## measure speed beside a bare SQLite insert
 	$(BIN)/python bench/run.py
+
+bench-workspace: $(VENV)/.dev  ## measure a workspace of 1 GB beside `git add`: taking in, looking again
+	$(BIN)/python bench/workspace.py --rounds $(ROUNDS)
 
 bench-peers: FORCE  ## measure beside DBOS and LangGraph in one run: PEERS=folder of their benchmark
 	@if test -d $(PEERS); then $(MAKE) --no-print-directory .venv-peers/.ok && \

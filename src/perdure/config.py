@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,8 @@ PREFIX: Final = "PERDURE_"
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_SIZE: Final = re.compile(r"(\d+)\s*([KMG]i?B)", re.IGNORECASE)
+_UNITS: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})
 
 
@@ -50,6 +53,8 @@ SETTINGS: Final = (
     Setting("unattended", bool, False, "a task that needs a person fails instead, with the same facts"),
     Setting("log_dir", str, "", "folder for live log files, one set per task; empty: none"),
     Setting("log_keep", str, "10 MB x 5", "how much of each task's log is kept: size of a file x files[, days d]"),
+    Setting("workspace_ignore", str, "", "paths of a workspace to leave aside, beside the usual: `*.tmp, out/, /a/b`"),
+    Setting("workspace_file_max", str, "64 MiB", "files of a workspace larger than this are not captured"),
 )
 _PLACES: Final = ("store", "log_dir")  # in a project file, a relative one counts from the folder that holds `.perdure`
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
@@ -75,6 +80,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self, key: str) -> bool:
         """Return the value of a setting that is yes or no."""
         return bool(self.chosen[key].value)
+
+    def size_bytes(self, key: str) -> int:
+        """Return the value of a setting that is a size: "64 MiB", "10 MB". Raises ConfigInvalid."""
+        text = self.text(key)
+        found = _SIZE.fullmatch(text.strip())
+        if found is None:
+            raise ConfigInvalid(self.chosen[key].origin, f'{key} must be a size like "64 MiB" or "10 MB", not {text!r}')
+        return int(found[1]) * _UNITS[found[2].lower()]
 
 
 def load_config(

@@ -6,6 +6,7 @@ import pytest
 
 from perdure.config import find_place, load_config, unknown_variables
 from perdure.errors import ConfigInvalid
+from perdure.limits import WORKSPACE_FILE_BYTES_MAX
 
 
 @pytest.fixture
@@ -52,6 +53,8 @@ def test_each_value_knows_where_it_came_from(places):
         "store": f"found {places / 'project' / '.perdure'}",
         "log_dir": "flag --log-dir",
         "log_keep": "default",
+        "workspace_file_max": "default",
+        "workspace_ignore": "default",
     } == {key: chosen.origin for key, chosen in config.chosen.items()}
 
 
@@ -59,7 +62,7 @@ def test_each_value_knows_where_it_came_from(places):
     ("text", "said"),
     [
         ("stroe = 'x'", "did you mean 'store'?"),
-        ("zzz = 1", "known are app, log_dir, log_keep, model, store, unattended"),
+        ("zzz = 1", "known are app, log_dir, log_keep, model, store, unattended, workspace_file_max"),
         ("unattended = 'yes'", "true or false"),
         ("store = 3", "text in quotes"),
         ("store = ", "is not TOML"),
@@ -124,3 +127,24 @@ def test_a_place_that_is_given_is_taken(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PERDURE_STORE", "y.db")
     assert ("x.db", "y.db") == (find_place("x.db"), find_place())
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("64 MiB", 64 << 20), ("10MB", 10_000_000), ("1 gib", 1 << 30), ("3 KB", 3_000), ("0 KB", 0)]
+)
+def test_sizes_have_units(places, text, size):
+    """Units of a thousand and of 1,024 are told apart."""
+    assert size == load(places, PERDURE_WORKSPACE_FILE_MAX=text).size_bytes("workspace_file_max")
+
+
+@pytest.mark.parametrize("text", ["64", "MiB", "-1 MB", "1.5 MB", "1 MB x 5"])
+def test_what_is_no_size_is_refused(places, text):
+    """The error names where the value came from, the key and the value."""
+    with pytest.raises(ConfigInvalid, match=r"PERDURE_WORKSPACE_FILE_MAX: workspace_file_max .*") as caught:
+        load(places, PERDURE_WORKSPACE_FILE_MAX=text).size_bytes("workspace_file_max")
+    assert repr(text) in str(caught.value)
+
+
+def test_the_largest_file_is_the_limit(places):
+    """The setting's default is the number of `limits.py`."""
+    assert WORKSPACE_FILE_BYTES_MAX == load(places).size_bytes("workspace_file_max")

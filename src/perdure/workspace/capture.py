@@ -139,6 +139,9 @@ class _Look:
         try:
             with _opened(self._root, folder) as fd:
                 found = os.lstat(raw, dir_fd=fd)
+                known = self._vouched.get(folder, {}).get(raw)
+                if known is not None and known.stamp == _stamp(found) and self._is_on_record(folder, known):
+                    return False
                 kind = yield from self._entry(fd, folder, raw, found)
         except OSError as error:
             why = self._why(error)
@@ -266,6 +269,9 @@ class _Look:
             vouched[raw] = _Known(taken.stamp, name, taken.node)
         else:
             vouched.pop(raw, None)
+
+    def _is_on_record(self, folder: str, known: _Known) -> bool:
+        return self._manifest.get(_joined(folder, known.name)) == known.node
 
     # --- the batch ---
     def _add(self, change: FileChange, content: bytes = b"") -> Iterator[Batch]:

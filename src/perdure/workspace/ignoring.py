@@ -61,8 +61,12 @@ class Ignoring:
 
     def fits_path(self, path: str, *, is_folder: bool) -> bool:
         """Return whether a path is left aside, itself or with a folder above it."""
-        folder, _, name = path.rpartition("/")
-        return self.fits(folder, name, is_folder=is_folder) or (bool(folder) and self.fits_path(folder, is_folder=True))
+        while path:
+            folder, _, name = path.rpartition("/")
+            if self.fits(folder, name, is_folder=is_folder):
+                return True
+            path, is_folder = folder, True
+        return False
 
 
 def _compiled(patterns: list[str]) -> re.Pattern[str]:

@@ -93,6 +93,7 @@ def test_what_is_gone_goes_deepest_first(w):
             seen := list(take(capturer, manifest)), key=lambda path: -path.count("/")
         )
         assert seen.index("a/b/two") < seen.index("a/b") < seen.index("a")
+        assert {""} == set(capturer.vouched)  # nor is anything remembered of it
         (w.parent / "aside").rename(w / "a")
         take(capturer, manifest)
         (w / "a").rename(w.parent / "aside")
@@ -162,6 +163,7 @@ def test_declared_paths_are_looked_at_and_no_others(w):
         assert {"new": Node("folder", 0o755), "new/deep": Node("folder", 0o755), "new/deep/x": file("new/deep/x")} == (
             take(capturer, manifest, ["new/deep/x", "never/was", "x" * 300])
         )
+        assert {} == capturer.uncovered
         assert {"a": Node("folder", 0o711), "a/b/three": file("a/b/three"), "a/one": None} == (
             take(capturer, manifest, ["a", "a/b", "a/b/three"])
         )
@@ -239,8 +241,10 @@ def test_what_may_not_be_read_is_listed():
         os.chmod(w / "a" / "b", 0o600)  # names can be listed, and nothing more
         assert {"a/b": Node("folder", 0o600)} == take(capturer, manifest)
         assert (file("two"), "unreadable") == (manifest.get("a/b/two"), capturer.uncovered["a/b"])
-        os.chmod(w / "a" / "one", 0o600)
         os.chmod(w / "a" / "b", 0o700)
+        assert {"a/b": Node("folder", 0o700)} == take(capturer, manifest, ["a/b/two"])
+        assert {"a/one": "unreadable"} == capturer.uncovered
+        os.chmod(w / "a" / "one", 0o600)
         take(capturer, manifest)
         assert ({}, walk(w)) == (capturer.uncovered, manifest)
 
@@ -255,6 +259,22 @@ def test_another_disk_is_listed(w, monkeypatch):
         (w / "a" / "one").unlink()
         assert {} == take(capturer, manifest)
         assert {"a": "other_disk"} == capturer.uncovered
+
+
+def test_no_stamp_of_another_disk_is_trusted(w, monkeypatch):
+    """A file of another disk, mounted by itself, is read by each look: nothing is known of that disk's ticks."""
+    read = []
+    real = capture._read_whole
+    monkeypatch.setattr(capture, "_read_whole", lambda fd, size: read.append(size) or real(fd, size))
+    monkeypatch.setattr(Folder, "check", lambda folder: None)
+    (w / "mounted").write_bytes(b"mounted")
+    with watched(w) as (capturer, manifest):
+        _tick(w, capturer)
+        disk, inode = capturer.folder.identity
+        capturer.folder.identity = (disk + 1, inode)
+        take(capturer, manifest, ["mounted"])
+        assert {} == take(capturer, manifest, ["mounted"])
+        assert [7, 7] == read
 
 
 def test_a_shortage_of_the_process_is_no_unreadable_file(w, monkeypatch):
@@ -329,14 +349,16 @@ def test_an_old_file_is_read_once(w, monkeypatch):
         _tick(w, capturer)
         take(capturer, manifest)
         read.clear()
-        assert {} == take(capturer, manifest)
+        assert ({}, {}) == (take(capturer, manifest), take(capturer, manifest, ["a/one", "a/b"]))
         assert [] == read
         before = os.stat(w / "a" / "one")
         (w / "a" / "one").write_text("eno")
         os.utime(w / "a" / "one", ns=(before.st_atime_ns, before.st_mtime_ns))
         assert {"a/one": file("eno")} == take(capturer, manifest)
         assert [3] == read
-        assert {} != take(capturer, Manifest())  # what the record lacks is read, so that its bytes can be stored
+        seen = take(capturer, Manifest())  # what the record lacks is read, so that its bytes can be stored
+        assert {"a/one", "a/b/two", "link"} <= seen.keys()
+        assert {"a", "a/one"} == take(capturer, Manifest(), ["a/one"]).keys()
 
 
 def test_a_file_that_keeps_changing_is_listed(w, monkeypatch):
