@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from perdure.config import load_config
 from perdure.core.fold import Fold
 from perdure.core.way_back import Step, WayBack, way_back
 from perdure.engine import crashpoints
@@ -70,7 +71,7 @@ class Files:
     async def before(self, job: Job) -> None:
         """Take in what others have changed where this call may write; its own changes begin now.
 
-        Raises WorkspaceInvalid, WorkspaceBusy: nothing is done then.
+        Raises WorkspaceInvalid, WorkspaceBusy, ConfigInvalid: nothing is done then.
         """
         await self.take_in(job.paths, self._owner(job.paths))
         self._at_work[job.action] = job.paths
@@ -210,10 +211,11 @@ class Files:
 
     def _open(self) -> Capturer:
         if self._capturer is None:
-            ignoring = Ignoring()
-            session = self._session
+            config, session = load_config(), self._session
+            ignoring = Ignoring.from_text(config.text("workspace_ignore"))
+            largest = config.size_bytes("workspace_file_max")
             folder = Folder.open(session.fold.ledger.workspace, store_place=session.world.store.place)
-            self._capturer = Capturer(folder, ignoring)
+            self._capturer = Capturer(folder, ignoring, file_bytes_max=largest)
         return self._capturer
 
     # --- putting back -----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from perdure.clock import SystemClock
 from perdure.core.manifest import Manifest
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.programs import load_program
-from perdure.errors import PathOutside, WorkspaceBusy
+from perdure.errors import ConfigInvalid, PathOutside, WorkspaceBusy
 from perdure.model import entry as e
 from perdure.operations import recall_journal, replay
 from perdure.views.verifying import verify
@@ -118,6 +118,24 @@ def test_what_changes_between_actions_is_somebody_elses(place):
         (False, {"theirs.txt": "file"}),
         (True, {"empty": "folder", "mine.txt": None}),
     ]
+
+
+def test_settings_say_what_is_left_aside(place, monkeypatch):
+    """Patterns of the user's own beside the usual ones, and how large a file may be; a wrong one stops the call."""
+    monkeypatch.setenv("PERDURE_WORKSPACE_IGNORE", "*.tmp, out/")
+    monkeypatch.setenv("PERDURE_WORKSPACE_FILE_MAX", "1 KB")
+
+    async def program(task, runtime):
+        writing = "mkdir out .venv; echo x | tee a.tmp out/b .venv/c small > /dev/null; head -c 1001 /dev/zero > large"
+        await task.using(key="a").act(run, place.folder, writing)
+        uncovered = {one.path: one.why for one in (await load_fold(runtime.store, task.id)).document.uncovered}
+        return uncovered, await place.captured(runtime)
+
+    found = ({"large": "too_large"}, [(False, {}), (True, {"small": "file"})])
+    assert found == asyncio.run(place.live(program))
+    monkeypatch.setenv("PERDURE_WORKSPACE_IGNORE", "!kept")
+    with pytest.raises(ConfigInvalid, match="'!kept' is no pattern"):
+        asyncio.run(place.live(program, name="other"))
 
 
 def test_a_rollback_takes_the_files_with_it(place):
