@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perdure.engine.opening import open_runtime as open
     from perdure.engine.programs import Program, program
     from perdure.engine.runtime import Runtime
+    from perdure.engine.spawning import spawn
     from perdure.engine.task import Task
     from perdure.errors import (
         ActionFailed,
@@ -49,6 +50,7 @@ _HOME: Final[dict[str, str]] = {
     "open": "perdure.engine.opening:open_runtime",
     "Runtime": "perdure.engine.runtime:Runtime",
     "Task": "perdure.engine.task:Task",
+    "spawn": "perdure.engine.spawning:spawn",
     "Program": "perdure.engine.programs:Program",
     "program": "perdure.engine.programs:program",
     "Migration": "perdure.engine.migrations:Migration",
@@ -133,6 +135,7 @@ __all__ = [
     "open",
     "program",
     "request_checkpoint",
+    "spawn",
     "tool",
 ]
 

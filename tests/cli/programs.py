@@ -1,6 +1,7 @@
 """Programs that the tests of the command run; copied into a folder of their own by the fixture `here`."""
 
 import asyncio
+import sys
 import threading
 from pathlib import Path
 
@@ -39,6 +40,18 @@ def send(text: str) -> str:
 def hang() -> None:
     """Outlives its time by a minute, in a thread."""
     threading.Event().wait(60)
+
+
+@perdure.tool(effect="irreversible", quick=True)
+def serve(name: str) -> int:
+    """Leave a server behind; in truth it sleeps."""
+    return perdure.spawn([sys.executable, "-c", "import time; time.sleep(60)", name]).pid
+
+
+@perdure.program
+async def serving(task, name: str):
+    """Start a server and end without it."""
+    return await task.act(serve, name, then=lambda state, pid: None)
 
 
 @perdure.program(state={"done": []})

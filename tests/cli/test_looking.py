@@ -8,7 +8,9 @@ import subprocess
 import pytest
 
 from perdure.cli import exits
+from perdure.clock import SystemClock
 from perdure.errors import PerdureError
+from perdure.workspace import processes
 from tests.cli.conftest import COMMAND, ROOT
 
 
@@ -45,6 +47,24 @@ def test_a_task_is_shown_in_every_way(perdure, task):
     assert (0, "") == (code, err)
     assert f"task t ({lines[0]['task']}) is whole" in out
     assert (0, True) == (perdure("verify", task)[0], json.loads(perdure("verify", "--json")[1])[0]["whole"])
+
+
+@pytest.mark.skipif(not processes.is_supported(), reason="this system does not say who carries marks")
+def test_living_processes_of_a_task_are_shown(perdure, spawn):
+    """One that a tool started is named as long as it lives, when who started it is gone; without any, none is."""
+    perdure("run", "--program", "programs.py:count", "--set", "n=1", "--name", "t")
+    run = spawn("run", "--program", "programs.py:serving", "--set", "name=\x1bz", "--name", "s")
+    assert 0 == run.wait(30)
+    shown = json.loads(perdure("show", "s", "--json")[1])
+    try:
+        (living,) = shown["processes"]
+        (settled,) = [json.loads(line) for line in perdure("log", "s", "--kind", "action_settled")[1].splitlines()]
+        assert (living["pid"], living["action"]) == (shown["result"], settled["id"])
+        assert f"process      {living['pid']} " in perdure("show", "s")[1]
+        assert "\\x1bz (started by" in perdure("show", "s")[1]
+    finally:
+        processes.end(shown["task"], 0.0, SystemClock())
+    assert "process" not in perdure("show", "s")[1] + perdure("show", "t")[1]
 
 
 def test_text_of_a_task_cannot_command_the_terminal(perdure):

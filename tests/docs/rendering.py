@@ -19,7 +19,7 @@ REFERENCE = ROOT / "docs" / "reference"
 
 # Grouped for reading; a name that stands in no group is reported by the test.
 GROUPS = {
-    "To begin": ("open", "program", "tool", "migration", "milestone", "request_checkpoint"),
+    "To begin": ("open", "program", "tool", "migration", "milestone", "request_checkpoint", "spawn"),
     "What you hold": ("Runtime", "Task", "Program", "Tool", "Migration", "Milestone", "MilestoneView"),
     "Values": ("Effect", "EffectKey", "Strategy", "SecretRef", "Outcome", "Succeeded", "Failed", "InDoubt"),
     "How a run ends without a result": (

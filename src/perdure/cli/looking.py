@@ -199,5 +199,7 @@ def _say_show(shown: Show) -> None:
         say(f"  {pending.standing:<12} {pending.tool} ({pending.action}) since {pending.since}{again}")
         if pending.settle:
             say(f"  {'':<12} {pending.settle}")
+    for living in shown.processes:
+        say(f"  {'process':<12} {living.pid} {living.command} (started by {living.action})")
     if shown.next_command:
         say(f"  {'next':<12} {shown.next_command}")

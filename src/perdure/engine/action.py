@@ -112,7 +112,16 @@ def prepare(
         names=(name, *tool.aliases),
     )
     action = session.world.ids.short_id()
-    work = Work(tool=tool, call=call, arguments=recorded, options=options, then=then, action=action, lap=session.lap)
+    work = Work(
+        session=session,
+        tool=tool,
+        call=call,
+        arguments=recorded,
+        options=options,
+        then=then,
+        action=action,
+        lap=session.lap,
+    )
     if tool.may_write_files and fold.ledger.workspace:
         work.paths = paths_of(tool, work.given, fold.ledger.workspace)
     return work

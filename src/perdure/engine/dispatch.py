@@ -33,6 +33,12 @@ class Job(Protocol):
     requested: tuple[str, ...]  # checkpoints that the tool asks for
 
     @property
+    def session(self) -> Session: ...  # noqa: D102
+
+    @property
+    def action(self) -> str: ...  # noqa: D102
+
+    @property
     def tool(self) -> Tool[..., Any]: ...  # noqa: D102
 
     @property

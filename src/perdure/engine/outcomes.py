@@ -54,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Work(msgspec.Struct, kw_only=True):
     """One call on its way."""
 
+    session: Session
     tool: Tool[..., Any]
     call: Call
     arguments: arguments.Recorded

@@ -21,6 +21,7 @@ from perdure.model.ledger import Ledger, OpenAction
 from perdure.model.status import TaskSummary
 from perdure.ports import Store
 from perdure.views.listing import Row, look_at
+from perdure.workspace import processes
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +46,14 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: str = ""
     verifier: str = ""  # what judged it
     about: str = ""  # of a milestone: the step or the path that it is about
+
+
+class Living(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of the task that runs on this machine."""
+
+    pid: int
+    command: str
+    action: str  # which call of a tool has started it, or its parent
 
 
 class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +86,7 @@ class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_out: int = 0
     last_error: str = ""
     pending: tuple[Pending, ...] = ()
+    processes: tuple[Living, ...] = ()
     result: Plain = None
     next_command: str = ""
 
@@ -114,6 +124,7 @@ async def show(store: Store, name: str) -> Show:
         tokens_out=ledger.tokens_out,
         last_error=_last_error(ledger),
         pending=_pending(fold, row),
+        processes=_living(summary.task),
         result=await result_of(store, fold),
         next_command=next_command(row, _pending(fold, row)),
     )
@@ -191,6 +202,12 @@ def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
 def word_for(summary: TaskSummary) -> str:
     """Return how to name a task in a line to type: by its name, or by its id where that would look like an option."""
     return summary.task if summary.name.startswith("-") else shlex.quote(summary.name)
+
+
+def _living(task: str) -> tuple[Living, ...]:
+    """Return the task's processes on this machine; none where they cannot be known."""
+    found = processes.find(task) if processes.is_supported() else ()
+    return tuple(Living(pid=each.pid, command=each.command, action=each.action) for each in found)
 
 
 def _last_error(ledger: Ledger) -> str:
