@@ -24,12 +24,12 @@ ROLL_BACK = e.DecisionTaken(decision=Raw(msgspec.json.encode({"type": "roll_back
 PART = Raw(b'{"n":{"~":["state",["a"],3]}}')  # an argument that is the part of the state that entry 3 made
 
 
-def judged(*rows):
+def judged(*rows, start=STARTED):
     """What a judge reports of entries behind the start: (seq, what). A row: payload, or (payload, epoch, branch)."""
     found = []
     judge = Judge(lambda seq, what, _text: found.append((seq, what)))
     branch = 0
-    for seq, row in enumerate((STARTED, *rows), start=1):
+    for seq, row in enumerate((start, *rows), start=1):
         payload, epoch, given = row if isinstance(row, tuple) else (row, 1, None)
         branch = branch + isinstance(payload, e.RolledBackEntry) if given is None else given
         judge.take(Entry(Header(TASK, seq, epoch, 0, branch, 0, 0, 0, 0, b"", b""), payload, b"", 0))
@@ -210,3 +210,26 @@ def test_progress_is_told_and_the_chain_is_read_quickly():
     assert verdict.is_whole
     assert [(1024 * n, 5_001) for n in (1, 2, 3, 4)] == told
     assert isinstance(store._world, MemoryWorld)
+
+
+# --- forks ----------------------------------------------------------------------------------------------------------
+FORKED = e.TaskForked(started=STARTED, parent="0" * 32, at=3, parent_digest=bytes(32))
+NOTE = e.NoteWritten(text="n")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([NOTE, NOTE], []),  # half
+        ([NOTE, NOTE, (CLAIM, 2, 1), (NOTE, 2, 1)], []),
+        ([(CLAIM, 2, 1), (NOTE, 2, 1), (CLAIM, 3, 2)], []),  # of a parent that is a fork itself
+        ([NOTE, NOTE, NOTE], [(4, "branch")]),
+        ([NOTE, NOTE, (CLAIM, 2, 0)], [(4, "branch")]),
+        ([NOTE, NOTE, (NOTE, 1, 1)], [(4, "branch"), (4, "branch")]),
+        ([NOTE, NOTE, (CLAIM, 2, 1), (CLAIM, 3, 2)], [(5, "branch")]),
+        ([NOTE, FORKED], [(3, "order")]),
+    ],
+)
+def test_a_fork_begins_its_own_life_on_the_next_branch(rows, expected):
+    """By a claim right behind its parent's entries, and nowhere else; only entry 1 is the start."""
+    assert expected == judged(*rows, start=FORKED)

@@ -7,7 +7,6 @@ Whoever is killed leaves a folder of another name, `.NAME.ID.fork`, that the nex
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import os
 import shutil
@@ -16,9 +15,10 @@ from pathlib import Path
 
 from perdure.core.manifest import Manifest
 from perdure.engine import crashpoints
-from perdure.errors import StoreFull, UsageError
+from perdure.errors import Damaged, StoreFull, UsageError, WorkspaceFull, WorkspaceRefused
 from perdure.model.files import Node, path_to_bytes, path_to_text
 from perdure.ports import Store
+from perdure.workspace.restoring import write_tree
 
 
 def placed(into: str, workspace: str, store: Store) -> str:
@@ -70,14 +70,15 @@ async def plant(store: Store, manifest: Manifest, place: str, fork: str) -> bool
         return False
     stage = _stage(place, fork)
     try:
-        await asyncio.to_thread(os.makedirs, stage)
         await _write(store, manifest, stage)
         crashpoints.reach("during_fork")
         await asyncio.to_thread(_show, stage, place)
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StoreFull(place) from error
-        raise UsageError(f"the files of the fork cannot be written to {place!r}: {error.strerror}") from error
+    except WorkspaceFull as full:
+        raise StoreFull(place) from full
+    except KeyError as error:
+        raise Damaged(fork, 0, "the blob of one of its files is not there") from error
+    except (WorkspaceRefused, OSError) as error:
+        raise UsageError(f"the files of the fork cannot be written to {place!r}: {error}") from error
     crashpoints.reach("during_fork")
     return True
 
@@ -96,30 +97,47 @@ def remove_stage(place: str, fork: str) -> None:
     shutil.rmtree(stage, ignore_errors=True)
 
 
-async def _write(store: Store, manifest: Manifest, root: str) -> None:
-    for path, node in manifest.items():
-        raw = (await store.blobs([node.digest]))[node.digest] if node.kind == "file" else b""
-        await asyncio.to_thread(_make, os.path.join(os.fsencode(root), path_to_bytes(path)), node, raw)
-    for path, node in reversed(list(manifest.items())):
-        if node.kind == "folder":
-            os.chmod(os.path.join(os.fsencode(root), path_to_bytes(path)), node.mode)
+class _Blobs(dict[bytes, bytes]):
+    """The store's blobs for a thread that writes files: each is fetched, in the event loop, when it is asked for."""
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.is_over = False
+        self._store = store
+        self._loop = loop
+
+    def __missing__(self, digest: bytes) -> bytes:
+        if self.is_over:
+            raise KeyError(digest)
+        return asyncio.run_coroutine_threadsafe(self._store.blobs([digest]), self._loop).result()[digest]
 
 
-def _make(path: bytes, node: Node, raw: bytes) -> None:
-    if node.kind == "folder":
-        os.mkdir(path, 0o700)
-    elif node.kind == "link":
-        os.symlink(path_to_bytes(node.target), path)
-    else:
-        with open(path, "xb") as file:
-            file.write(raw)
-            os.fchmod(file.fileno(), node.mode)
-            os.fsync(file.fileno())
+async def _write(store: Store, manifest: Manifest, stage: str) -> None:
+    """Write all files into the new folder `stage`; where that is cancelled, what is left of it is waited for."""
+    blobs = _Blobs(store, asyncio.get_running_loop())
+    writing = asyncio.ensure_future(asyncio.to_thread(_write_all, manifest, stage, blobs))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        blobs.is_over = True
+        await asyncio.gather(writing, return_exceptions=True)
+        raise
+
+
+def _write_all(manifest: Manifest, stage: str, blobs: _Blobs) -> None:
+    os.makedirs(stage)
+    root_fd = os.open(stage, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        kept = write_tree(root_fd, manifest, blobs).kept
+        os.fsync(root_fd)
+    finally:
+        os.close(root_fd)
+    if kept:
+        raise UsageError(f"{stage!r} was written to by somebody else while the fork's files came: {kept[0]!r}")
 
 
 def _show(stage: str, place: str) -> None:
     """Give the finished folder its name, over an empty folder if there is one."""
-    _sync(stage)
     os.rename(stage, place)
     _sync(os.path.dirname(place))
 

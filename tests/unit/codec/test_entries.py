@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perdure.codec import entries
-from perdure.codec.entries import FORMAT, GENESIS, first_prev, pack, unpack_all
+from perdure.codec.entries import FORMAT, GENESIS, first_prev, pack, rechain, unpack_all
 from perdure.errors import Damaged, UnknownKind
 from perdure.limits import COMPRESS_FROM_BYTES
 from perdure.model.effect import Effect
@@ -106,6 +106,18 @@ def test_a_salt_of_its_own_hides_equal_payloads():
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("size", [1, COMPRESS_FROM_BYTES])
+def test_an_entry_taken_over_by_another_journal_keeps_all_but_task_and_link(size):
+    """Its bytes are those that it would have been packed to there; nothing of the body is touched."""
+    other, prev = "f" * 32, bytes(range(32))
+    payload, at = NoteWritten(text="x" * size), {"epoch": 3, "branch": 2}
+    frame, _ = pack(payload, place(7, **at), SALT)
+    there = pack(payload, place(7, prev, task=other, **at), SALT)
+    assert there == rechain(frame, other, prev)
+    (entry,) = unpack_all(there[0], other, first_seq=7, prev=prev)
+    assert (payload, other, 3, 2) == (entry.payload, entry.header.task, entry.header.epoch, entry.header.branch)
+
+
 def test_any_changed_byte_is_found():
     """Whichever byte of the middle entry is changed, reading stops there or right behind it with task and seq."""
     frames, _ = chain(["first", "second", "third"])
