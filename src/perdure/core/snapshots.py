@@ -141,6 +141,6 @@ def _count_records(fold: Fold) -> int:
     """Return how many records of document and ledger there are, of the kinds that come to be many."""
     document, ledger = fold.document, fold.ledger
     kept = (document.keyed, document.anchored, document.loose, *document.places.values())
-    marks = (document.checkpoints, document.checks, document.answers)
+    marks = (document.checkpoints, document.milestones, document.checks, document.answers)
     told = (ledger.open, ledger.failed_keys, ledger.messages, ledger.lessons, ledger.facts)
     return sum(map(len, (*kept, *marks, *told))) + len(fold.files)

@@ -13,9 +13,12 @@ from perdure.core.fold import Fold
 from perdure.core.milestones import Seen, milestones_after
 from perdure.engine import marking
 from perdure.engine.loading import entries, take_in
+from perdure.engine.replay.feeding import ReplayTask
+from perdure.engine.session import Session
 from perdure.errors import ActionsInFlight, TaskBusy, TaskFinished
 from perdure.model import entry as e
 from perdure.model.files import FileChange, Node
+from tests.unit.engine.test_replaying import replay
 from tests.worlds import DEAD, Death, Play, Stop, World, counted
 
 PAGE = "Rain falls mainly on the plain."
@@ -525,3 +528,53 @@ def test_a_person_marks_neither_a_held_nor_a_finished_nor_an_open_one():
     with pytest.raises(ActionsInFlight):
         mark(world, "now", "open")
     assert [] == names(world)
+
+
+# --- replay ---------------------------------------------------------------------------------------------------------
+@perdure.tool(effect="pure", quick=True)
+def convert(rows: int) -> int:
+    """Asks for a checkpoint."""
+    perdure.request_checkpoint("converted")
+    return rows
+
+
+async def _all_kinds(task):
+    """Milestones of every kind, and a function that raises."""
+    if not isinstance(task, ReplayTask):
+        task._session.milestones = (perdure.milestone(lambda view: {3: "three"}[view.result]),)
+    await task.adopt(["find"])
+    await task.begin_step("find")
+    await task.using(key="c").act(convert, 3)
+    await task.using(key="s").act(search([]), 1)
+    await task.check("find", True)
+    await task.note("done")
+
+
+@pytest.mark.parametrize("mode", ["strict", "tolerant"])
+@pytest.mark.parametrize("was_marked", [True, False])
+def test_a_replay_takes_milestones_as_they_are_on_record(monkeypatch, mode, was_marked):
+    """Also where the record was made under other rules: nothing is judged again, and all is equal."""
+    world = World()
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "marks_milestones", was_marked)
+        world.live(Play(_all_kinds))
+    expected = ["plan", "converted", "three", "knowledge", "step:find"] if was_marked else []
+    assert expected == names(world)
+    replayed = replay(world, _all_kinds, mode)
+    assert replayed.is_equal, replayed.divergence
+    assert () == replayed.remarks
+
+
+def test_a_replayed_program_can_go_back_to_a_milestone():
+    """The mark is known when the rollback is made again."""
+    world = World()
+
+    async def program(task):
+        await task.using(key="s").act(search([]), 1)
+        if task.attempt == 1:
+            async with task.edit() as state:
+                state["bad"] = True
+            await task.rollback("knowledge")
+
+    world.live(Play(program))
+    assert replay(world, program).is_equal
