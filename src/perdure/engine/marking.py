@@ -92,13 +92,13 @@ def is_concerned(session: Session, work: Work) -> bool:
 
 def mark_outcome(session: Session, work: Work, ending: Ending, settled: e.ActionSettled) -> None:
     """Put the milestones that are due now that `settled` was put; to be called in the same step, before the commit."""
-    if not session.marks_milestones or settled.outcome != "succeeded" or work.lap != session.lap:
+    if not session.marks_milestones or settled.error is not None or has_open_effect(session.fold.ledger):
         return
-    if settled.error is not None or has_open_effect(session.fold.ledger):
-        return
+    if settled.by == "late":
+        return  # its call is over, perhaps with its branch
     document, tool = session.fold.document, work.tool
     result: object = None
-    is_first = tool.source and not settled.invalid and not is_known(document, "knowledge", document.step)
+    is_first = tool.source and not is_known(document, "knowledge", document.step)
     if ending.raw and (is_first or session.milestones):
         result = leaves.decode(ending.raw, ending.writer.blobs)
     seen = Seen(is_source=is_first, is_judged=tool.valid is not None and not settled.by, result=result)
