@@ -54,7 +54,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     is_source: bool = False  # the action's tool brings information from outside
     is_judged: bool = False  # the tool has a `valid=` of its own, and it held
     result: object = None  # of the action, decoded
-    texts: Mapping[str, bytes] = {}  # the bytes of files, by path
+    drafts: tuple[str, ...] = ()  # paths of files that were written, and whose bytes are a draft (`is_draft`)
 
 
 _NOTHING: Final = Seen()
@@ -70,11 +70,11 @@ def milestones_after(
         case e.PlanAdopted(steps=steps) if steps:
             return (marked("plan", "rule plan"),)
         case e.ActionSettled(outcome="succeeded", invalid=False, error=None) if seen.is_source:
-            return _knowledge(document, seen)
+            return (*_knowledge(document, seen), *_drafts(document, seen.drafts))
+        case e.ActionSettled():
+            return _drafts(document, seen.drafts)
         case e.CheckJudged(passed=True, name=name):
-            return (*_step(document, name), *_drafts(document, seen.texts))
-        case e.FilesCaptured(action=action) if action:
-            return _drafts(document, seen.texts)
+            return (*_step(document, name), *_drafts(document, seen.drafts))
         case _:
             return ()
 
@@ -127,13 +127,13 @@ def _step(document: Document, check: str) -> tuple[e.CheckpointMarked, ...]:
     return (marked(name, f"check {check}", "passed"),)
 
 
-def _drafts(document: Document, texts: Mapping[str, bytes]) -> tuple[e.CheckpointMarked, ...]:
+def _drafts(document: Document, paths: tuple[str, ...]) -> tuple[e.CheckpointMarked, ...]:
     if document.failing:
         return ()
     step = document.step
     is_accepted = bool(step) and step in document.checks
     verifier, verdict = (f"check {step}", "passed") if is_accepted else ("rule draft", "")
-    due = (path for path, raw in texts.items() if not is_known(document, "draft", path) and is_draft(raw))
+    due = (path for path in dict.fromkeys(paths) if not is_known(document, "draft", path))
     return tuple(marked("draft", verifier, verdict, path) for path in due)
 
 

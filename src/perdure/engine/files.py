@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from perdure.config import load_config
 from perdure.core.fold import Fold
+from perdure.core.milestones import is_draft
 from perdure.core.way_back import Step, WayBack, way_back
 from perdure.engine import crashpoints
 from perdure.engine.loading import entries, load_fold
@@ -60,6 +62,7 @@ class Files:
         self._lock = asyncio.Lock()
         self._capturer: Capturer | None = None
         self._at_work: dict[str, tuple[str, ...]] = {}  # actions in flight, and where they may write
+        self._drafts: dict[str, tuple[str, ...]] = {}  # by action: files of its that are a draft
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -79,6 +82,11 @@ class Files:
     def forget(self, action: str) -> None:
         """The call is over, or was never made."""
         self._at_work.pop(action, None)
+        self._drafts.pop(action, None)
+
+    def drafts_of(self, action: str) -> tuple[str, ...]:
+        """Return the paths at which looks have found a draft (`core.milestones.is_draft`) that `action` has written."""
+        return self._drafts.get(action, ())
 
     async def after(self, job: Job) -> asyncio.CancelledError | None:
         """Take in what the call has changed: its outcome is put right behind it, into the same append.
@@ -200,6 +208,8 @@ class Files:
                 await session.commit()
             piece = following
             seen.apply(piece.changes)
+            if owner and piece.changes:
+                self._drafts[owner] = (*self.drafts_of(owner), *await _in_thread(partial(_drafts_in, piece)))
         found = tuple(Uncovered(path, why) for path, why in sorted(capturer.uncovered.items()))
         uncovered = None if found == document.uncovered else found
         is_first = "" in paths and not document.is_all_captured
@@ -316,6 +326,12 @@ async def _wait_for(running: asyncio.Future[Any]) -> asyncio.CancelledError | No
         except asyncio.CancelledError as error:
             cancelled = error
     return cancelled
+
+
+def _drafts_in(piece: Batch) -> tuple[str, ...]:
+    """Return the paths of the piece at which a draft stands."""
+    files = ((change.path, change.node.digest) for change in piece.changes if change.node is not None)
+    return tuple(path for path, digest in files if digest and is_draft(piece.blobs.get(digest, b"")))
 
 
 def _reach() -> None:

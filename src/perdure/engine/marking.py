@@ -3,7 +3,7 @@
 So a milestone and its cause are durable together, and no kill comes between them: a resumed program, which does not
 make the cause again, does not make the milestone again either. Two more come from user code: a tool may ask for a
 checkpoint with its outcome (`request_checkpoint`), and a function declared with `@milestone` beside the program is
-asked after each success. Called by `outcomes`, `handle`, `task` and `files`; a program that uses none of this pays for
+asked after each success. Called by `outcomes`, `handle`, `task` and `runtime`; a program that uses none of this pays for
 a few looks at attributes.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
-from perdure.core.milestones import Seen, has_open_effect, is_known, marked, milestones_after, waits_for
+from perdure.core.milestones import Seen, has_open_effect, is_draft, is_known, marked, milestones_after, waits_for
 from perdure.engine.boundary import Boundary
 from perdure.engine.session import Session, current_tool
 from perdure.errors import ActionsInFlight, UsageError
@@ -87,22 +87,23 @@ def request_checkpoint(name: str) -> None:
 
 def is_concerned(session: Session, work: Work) -> bool:
     """Whether an outcome of `work` can be a milestone at all."""
-    return bool(work.tool.source or work.requested or session.milestones)
+    return bool(work.tool.source or work.requested or session.milestones or work.paths)
 
 
 def mark_outcome(session: Session, work: Work, ending: Ending, settled: e.ActionSettled) -> None:
     """Put the milestones that are due now that `settled` was put; to be called in the same step, before the commit."""
-    if not session.marks_milestones or settled.error is not None or has_open_effect(session.fold.ledger):
-        return
-    if settled.by == "late":
-        return  # its call is over, perhaps with its branch
+    drafts = session.files.drafts_of(work.action) if work.paths and session.files is not None else ()
+    if not session.marks_milestones or settled.by == "late" or has_open_effect(session.fold.ledger):
+        return  # one that came late may be of a branch that was left
     document, tool = session.fold.document, work.tool
     result: object = None
     is_first = tool.source and not is_known(document, "knowledge", document.step)
     if ending.raw and (is_first or session.milestones):
         result = leaves.decode(ending.raw, ending.writer.blobs)
-    seen = Seen(is_source=is_first, is_judged=tool.valid is not None and not settled.by, result=result)
+    seen = Seen(is_source=is_first, is_judged=tool.valid is not None and not settled.by, result=result, drafts=drafts)
     _put_all(session, milestones_after(settled, document, session.fold.ledger, seen))
+    if settled.error is not None:
+        return
     _put_all(session, tuple(marked(name, f"tool {work.call.tool}") for name in work.requested))
     if session.milestones and session.edit_closed.is_set():  # what an open edit shows may never be
         _ask_functions(session, MilestoneView(state=session.fold.tree.view(), tool=work.call.tool, result=result))
@@ -113,25 +114,15 @@ def put_plan(session: Session, steps: tuple[str, ...]) -> None:
     _put_marking(session, e.PlanAdopted(steps=steps), Seen())
 
 
-def mark_files(session: Session, captured: e.FilesCaptured, texts: Mapping[str, bytes]) -> None:
-    """Put the milestones that the files of an action make; `captured` was put, and the action is settled.
-
-    `texts` holds the bytes of the changed files, by path; what is no text may be left out.
-    """
-    if session.marks_milestones:
-        seen = Seen(texts=texts)
-        _put_all(session, milestones_after(captured, session.fold.document, session.fold.ledger, seen))
-
-
 async def put_passed(session: Session, lap: int, check: str) -> None:
     """Put that a check has passed, and what follows from it: a step that is done, drafts that have waited for it."""
-    texts: dict[str, bytes] = {}
+    drafts: tuple[str, ...] = ()
     paths = waits_for(session.fold.document, check) if session.marks_milestones else ()
     if paths:
-        texts = await _bytes_of(session, paths)
+        drafts = await _drafts_at(session, paths)
         session.refuse_other_lap(lap)
     if check not in session.fold.document.checks:
-        _put_marking(session, e.CheckJudged(name=check, passed=True), Seen(texts=texts))
+        _put_marking(session, e.CheckJudged(name=check, passed=True), Seen(drafts=drafts))
 
 
 def is_of_milestone(note: e.NoteWritten) -> bool:
@@ -184,9 +175,9 @@ def _ask_functions(session: Session, view: MilestoneView) -> None:
             _put_all(session, (marked(name, f"milestone {one.name}"),))
 
 
-async def _bytes_of(session: Session, paths: tuple[str, ...]) -> dict[str, bytes]:
-    """Return what stands in the files at `paths`, from the store."""
+async def _drafts_at(session: Session, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return at which of `paths` a draft stands, as the store has it."""
     await session.commit()
     nodes = {path: node for path in paths if (node := session.fold.files.get(path)) is not None and node.digest}
     blobs = await session.world.store.blobs([node.digest for node in nodes.values()])
-    return {path: blobs[node.digest] for path, node in nodes.items() if node.digest in blobs}
+    return tuple(path for path, node in nodes.items() if is_draft(blobs.get(node.digest, b"")))

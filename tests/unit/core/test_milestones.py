@@ -10,13 +10,11 @@ from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.model.effect import PRESETS
 from perdure.model.failure import ErrorRecord
-from perdure.model.files import FileChange, Node
 from perdure.model.ledger import Ledger, OpenAction
 
 SUCCESS = e.ActionSettled(action="a", intent=2, outcome="succeeded")
 FOUND = Seen(is_source=True, result="Rain falls mainly on the plain.")
-WORDS = b"word " * 120
-WRITTEN = e.FilesCaptured(changes=(FileChange("draft.md", Node(kind="file")),), action="a")
+WROTE = Seen(drafts=("draft.md",))
 
 
 def names(payload, document=None, ledger=None, seen=None):
@@ -42,8 +40,8 @@ def test_each_rule_names_what_judged_it():
         *milestones_after(SUCCESS, step, Ledger(), FOUND),
         *milestones_after(SUCCESS, Document(), Ledger(), Seen(is_source=True, is_judged=True)),
         *milestones_after(e.CheckJudged(name="find", passed=True), step, Ledger()),
-        *milestones_after(WRITTEN, step, Ledger(), Seen(texts={"draft.md": WORDS})),
-        *milestones_after(WRITTEN, Document(), Ledger(), Seen(texts={"draft.md": WORDS})),
+        *milestones_after(SUCCESS, step, Ledger(), WROTE),
+        *milestones_after(SUCCESS, Document(), Ledger(), WROTE),
     ]
     assert [
         ("plan", "", "rule plan", ""),
@@ -75,14 +73,13 @@ def test_each_rule_names_what_judged_it():
         ),
         (e.CheckJudged(name="find", passed=False), Seen()),
         (e.CheckJudged(name="is long enough", passed=True), Seen()),
-        (WRITTEN, Seen(texts={"draft.md": b"word " * 20})),
-        (e.FilesCaptured(changes=WRITTEN.changes), Seen(texts={"draft.md": WORDS})),
+        (e.FilesCaptured(changes=(), action="a"), WROTE),
         (e.StepBegan(name="find"), Seen()),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_only_looks_like_progress_makes_none(payload, seen):
-    """An empty search, an error page, a stub, somebody else's file, a failed or unrelated check, a plan of nothing."""
+    """An empty search, an error page, a capture before its outcome, a failed or unrelated check, a plan of nothing."""
     assert [] == names(payload, Document(plan=("find",)), seen=seen)
 
 
@@ -92,16 +89,24 @@ def test_a_milestone_is_made_once_for_what_it_is_about():
     document = Document(plan=("find",), step="find", milestones=known)
     assert [] == names(SUCCESS, document, seen=FOUND)
     assert [] == names(e.CheckJudged(name="find", passed=True), document)
-    assert ["draft"] == names(WRITTEN, document, seen=Seen(texts={"draft.md": WORDS, "other.md": WORDS}))
+    assert ["draft"] == names(SUCCESS, document, seen=Seen(drafts=("draft.md", "other.md", "other.md")))
     assert ["knowledge"] == names(SUCCESS, Document(step="write", milestones=known), seen=FOUND)
 
 
 def test_a_draft_waits_while_a_check_of_its_step_is_failing():
     """A text that a check has refused is no place to go back to; the check that then passes marks it."""
     failing = Document(failing={"has sources": 7})
-    texts = Seen(texts={"draft.md": WORDS})
-    assert [] == names(WRITTEN, failing, seen=texts)
-    assert ["draft"] == names(e.CheckJudged(name="has sources", passed=True), Document(), seen=texts)
+    assert [] == names(SUCCESS, failing, seen=WROTE)
+    assert ["draft"] == names(e.CheckJudged(name="has sources", passed=True), Document(), seen=WROTE)
+
+
+def test_a_failed_call_may_have_written_a_draft():
+    """The file is there all the same; while it is in doubt whether the call is over, nothing is marked."""
+    failed = e.ActionSettled(action="a", intent=2, outcome="failed")
+    both = Seen(is_source=True, result=FOUND.result, drafts=("draft.md",))
+    assert ["draft"] == names(failed, seen=both)
+    assert ["knowledge", "draft"] == names(SUCCESS, seen=both)
+    assert [] == names(failed, ledger=open_action("workspace"), seen=both)
 
 
 @pytest.mark.parametrize("preset", ["idempotent", "verifiable", "irreversible", "workspace", "compensable"])

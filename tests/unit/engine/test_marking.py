@@ -1,7 +1,6 @@
 """Milestones in the journal: written with what caused them, once, and in nobody's way on a resume or a rollback."""
 
 import asyncio
-import hashlib
 
 import pytest
 from hypothesis import given, settings
@@ -12,17 +11,18 @@ from perdure.codec import leaves
 from perdure.core.fold import Fold
 from perdure.core.milestones import Seen, milestones_after
 from perdure.engine import marking
-from perdure.engine.loading import entries, take_in
+from perdure.engine.loading import entries, load_fold, take_in
 from perdure.engine.replay.feeding import ReplayTask
 from perdure.engine.session import Session
 from perdure.errors import ActionsInFlight, TaskBusy, TaskFinished
 from perdure.model import entry as e
-from perdure.model.files import FileChange, Node
+from tests.unit.engine.test_files import Place, write
 from tests.unit.engine.test_replaying import replay
-from tests.worlds import DEAD, Death, Play, Stop, World, counted
+from tests.unit.engine.test_timeouts import Gate
+from tests.worlds import DEAD, Death, Play, Stop, World, counted, until
 
 PAGE = "Rain falls mainly on the plain."
-TEXT = b"word " * 120
+TEXT, STUB = "word " * 120, "word " * 20
 
 
 def marks(world):
@@ -45,6 +45,12 @@ def appends(world, play):
     death = Death("before_append", 1_000)
     world.live(play, death=death)
     return 1_000 - death.left
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A store on disk, and a workspace."""
+    return Place(tmp_path)
 
 
 # --- when -----------------------------------------------------------------------------------------------------------
@@ -106,7 +112,10 @@ def test_a_milestone_costs_no_append_of_its_own():
 
 
 def test_nothing_is_marked_while_an_effect_is_open_but_the_next_success_is():
-    """The search beside a letter in flight is no place to go back to; the one after it is."""
+    """The search beside a letter in flight is no place to go back to; the one after it is.
+
+    Neither is what a tool asks for meanwhile, or a function names.
+    """
     world = World()
 
     async def program(task):
@@ -119,7 +128,10 @@ def test_nothing_is_marked_while_an_effect_is_open_but_the_next_success_is():
 
         sending = asyncio.create_task(task.using(key="letter").act(post))
         await begun.wait()
+        task._session.milestones = (perdure.milestone(lambda _: "named"),)
         await task.using(key="1").act(search([]), 1)
+        await task.using(key="c").act(convert, 1)
+        task._session.milestones = ()
         assert [] == task._session.fold.document.checkpoints
         posted.set()
         await sending
@@ -127,6 +139,26 @@ def test_nothing_is_marked_while_an_effect_is_open_but_the_next_success_is():
 
     world.live(Play(program))
     assert ["knowledge"] == names(world)
+
+
+def test_an_outcome_that_came_late_marks_nothing():
+    """Its call is over, and perhaps its branch."""
+    world, gate = World(), Gate()
+    tool = perdure.tool(effect="irreversible", name="wait", timeout_s=1.0, source=True)(gate.tool.fn)
+
+    async def program(task):
+        acting = asyncio.create_task(task.using(key="k").act_outcome(tool, 1))
+        await gate.out_of_time(world)
+        await acting
+        gate.open()
+        await until(lambda: not task._session.fold.ledger.open)
+        await task.using(key="s").act(search([]), 1)
+
+    world.live(Play(program))
+    assert ["knowledge"] == names(world)
+    settled = [entry.payload for entry in world.journal() if isinstance(entry.payload, e.ActionSettled)]
+    assert ["late", ""] == [one.by for one in settled[1:]]
+    assert "ActionSettled" == world.kinds()[-3]
 
 
 # --- kills ----------------------------------------------------------------------------------------------------------
@@ -240,51 +272,78 @@ def test_a_resumed_program_begins_no_step_anew():
 
 
 # --- drafts ---------------------------------------------------------------------------------------------------------
-def _capture(session, path, text, action="a"):
-    """Put a capture of one file, as the engine does behind a settled action."""
-    digest = hashlib.sha256(text).digest()
-    captured = e.FilesCaptured(changes=(FileChange(path, Node(kind="file", digest=digest)),), action=action)
-    session.put(captured, blobs={digest: text})
-    marking.mark_files(session, captured, {path: text})
+def drafts(place):
+    """The drafts that are marked, by path."""
+
+    async def read():
+        async with perdure.open(place.store) as runtime:
+            fold = await load_fold(runtime.store, (await runtime.store.find("t")).task)
+        return {mark.about: (mark.verifier, mark.verdict) for mark in fold.document.checkpoints if mark.name == "draft"}
+
+    return asyncio.run(read())
 
 
-def test_a_text_is_a_draft_once_it_is_long_enough():
-    """A stub makes none, nor does a second version; another file does."""
-    world = World()
+def test_a_text_is_a_draft_once_it_is_long_enough(place):
+    """A stub makes none, nor does a second version, nor what somebody else has written; another file does."""
 
-    async def program(task):
-        session = task._session
-        for path, text in (("a.md", b"word " * 20), ("a.md", TEXT), ("a.md", TEXT + b"more"), ("b.md", TEXT)):
-            _capture(session, path, text)
-        _capture(session, "c.md", TEXT, action="")
-        await session.commit()
+    async def program(task, _runtime):
+        for key, (path, text) in enumerate([("a.md", STUB), ("a.md", TEXT), ("a.md", TEXT * 2), ("b.md", TEXT)]):
+            place.put("theirs.md", TEXT * (key + 1))
+            await task.using(key=str(key)).act(write, place.folder, path, text)
+        return [mark.about for mark in task._session.fold.document.checkpoints]
 
-    world.live(Play(program))
-    document = world.fold().document
-    assert [("draft", "a.md"), ("draft", "b.md")] == [(mark.name, mark.about) for mark in document.checkpoints]
+    assert ["a.md", "b.md"] == asyncio.run(place.live(program))
+    assert {"a.md": ("rule draft", ""), "b.md": ("rule draft", "")} == drafts(place)
 
 
-def test_a_draft_that_a_check_refused_is_marked_when_the_check_passes():
+def test_a_draft_is_marked_behind_the_outcome_of_its_call_in_the_same_append(place):
+    """The capture comes before the outcome, the milestone behind it, and no kill between them."""
+
+    async def program(task, runtime):
+        await task.using(key="a").act(write, place.folder, "a.md", TEXT)
+        kinds = {entry.header.seq: type(entry.payload).__name__ async for entry in entries(runtime.store, task.id)}
+        appends = [(append.first_seq, append.last_seq) async for append in runtime.store.read(task.id, 0)]
+        return [[kinds[seq] for seq in range(first, last + 1)] for first, last in appends]
+
+    appends = asyncio.run(place.live(program))
+    assert ["FilesCaptured", "ActionSettled", "CheckpointMarked"] in appends
+
+
+def test_a_draft_that_a_check_refused_is_marked_when_the_check_passes(place):
     """Also by a process that has not seen it written: its bytes are read from the store."""
-    world = World()
 
-    async def program(task):
-        session = task._session
-        if task.attempt == 1:
-            with pytest.raises(perdure.CheckFailed):
-                await task.check("has sources", False)
-            _capture(session, "a.md", TEXT)
-            _capture(session, "stub.md", b"word")
-            await session.commit()
-            raise Stop
+    async def refused(task, _runtime):
+        with pytest.raises(perdure.CheckFailed):
+            await task.check("has sources", False)
+        await task.using(key="a").act(write, place.folder, "a.md", TEXT)
+        await task.using(key="stub").act(write, place.folder, "stub.md", STUB)
+        raise Stop
+
+    async def passes(task, _runtime):
         await task.check("has sources", True)
+        return task._session.fold.document.unproven
 
     with pytest.raises(Stop):
-        world.live(Play(program))
-    assert [] == names(world)
-    world.live(Play(program))
-    assert [("draft", "rule draft")] == marks(world)
-    assert {} == world.fold().document.unproven
+        asyncio.run(place.live(refused))
+    assert {} == drafts(place)
+    assert {} == asyncio.run(place.live(passes))
+    assert {"a.md": ("rule draft", "")} == drafts(place)
+
+
+def test_what_a_check_of_the_step_before_refused_holds_nothing_up(place):
+    """A new step begins with no check failing; its own check, once passed, is what its drafts are judged by."""
+
+    async def program(task, _runtime):
+        await task.begin_step("find")
+        with pytest.raises(perdure.CheckFailed):
+            await task.check("find", False)
+        await task.begin_step("write")
+        await task.using(key="a").act(write, place.folder, "a.md", TEXT)
+        await task.check("write", True)
+        await task.using(key="b").act(write, place.folder, "b.md", TEXT)
+
+    asyncio.run(place.live(program))
+    assert {"a.md": ("rule draft", ""), "b.md": ("check write", "passed")} == drafts(place)
 
 
 # --- a user's own ---------------------------------------------------------------------------------------------------
