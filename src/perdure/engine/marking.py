@@ -3,8 +3,8 @@
 So a milestone and its cause are durable together, and no kill comes between them: a resumed program, which does not
 make the cause again, does not make the milestone again either. Two more come from user code: a tool may ask for a
 checkpoint with its outcome (`request_checkpoint`), and a function declared with `@milestone` beside the program is
-asked after each success. Called by `outcomes`, `handle`, `task` and `runtime`; a program that uses none of this pays for
-a few looks at attributes.
+asked after each success. A program that uses none of this pays for a few looks at attributes. Called by `outcomes`,
+`handle`, `task` and `runtime`.
 """
 
 from __future__ import annotations
