@@ -51,7 +51,8 @@ class Journal(Protocol):
 
         The call itself (not the await) takes the place in the order: appends of one task are written in the order of
         the calls. The await is the acknowledgement: after it the append survives kill -9 and power loss (where
-        `capabilities` says "durable"). Cancelling the await does not take the append back, and it may be awaited again.
+        `capabilities` says "durable"). Cancelling the await does not take the append back, and it may be awaited again,
+        or by several, who are cancelled each for himself.
 
         Tested in this order: an append whose last_seq already lies there with the same last_digest succeeds (whatever
         the epoch); an epoch other than the lease's raises Fenced; a wrong expected_seq raises Conflict. A refusal
@@ -89,7 +90,7 @@ class Snapshots(Protocol):
     """Stored copies of a fold. Never a promise: whatever is wrong with one, the journal decides."""
 
     async def save_snapshot(self, task: str, head: SnapshotHead, parts: Sequence[bytes]) -> None:
-        """Store the parts (each at most limits.SNAPSHOT_PART_BYTES), one transaction each, the head last."""
+        """Store the parts (each at most limits.SNAPSHOT_PART_BYTES) in transactions of few, the head last."""
         ...
 
     async def snapshots(self, task: str) -> list[SnapshotHead]:

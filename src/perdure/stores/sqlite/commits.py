@@ -17,6 +17,7 @@ from perdure.errors import BlobMissing, Conflict, Fenced, NameTaken, PerdureErro
 from perdure.limits import MIB, STAGE_BLOBS_FROM_BYTES
 from perdure.model.status import TaskSummary
 from perdure.ports import Append
+from perdure.stores.answers import Promised
 from perdure.stores.checks import SEQ_MAX
 from perdure.stores.sqlite.contents import Pack, name_blob, pack_blob, put_blob, stage_blob
 from perdure.stores.sqlite.database import connect_writer, is_busy, translate
@@ -30,16 +31,16 @@ _NUMBERS_MAX: Final = 4096
 _COLUMNS: Final = 6
 
 
-class Pending:
-    """An append on its way."""
+class Pending(Promised):
+    """An append on its way, and what is awaited of it."""
 
-    __slots__ = ("append", "blob_bytes", "future", "is_plain", "task", "until")
+    __slots__ = ("append", "blob_bytes", "is_plain", "task", "until")
 
     def __init__(self, task: str, append: Append, until: int = 0) -> None:
+        super().__init__()
         self.task = task
         self.until = until  # when the lease shall end that it renews
         self.append = append
-        self.future: Future[None] | None = None
         self.blob_bytes = sum(len(raw) for _, raw in append.blobs) if append.blobs else 0
         self.is_plain = (
             not (append.blobs or append.names or append.consumed or append.lease_s) and append.summary is None
@@ -66,6 +67,15 @@ class Job:
         self.work = work
         self.future: Future[Any] = loop.create_future()
 
+    def answer(self, answer: Any) -> None:  # noqa: ANN401 - what the work returns, or an Exception
+        """Tell the result. A cancelled wait has not taken the work back; it is told nothing."""
+        if self.future.done():
+            return
+        if isinstance(answer, Exception):
+            self.future.set_exception(answer)
+        else:
+            self.future.set_result(answer)
+
 
 class Commits:
     """The writing connection and what is done with it."""
@@ -83,7 +93,7 @@ class Commits:
 
     def write_batch(self, batch: Sequence[Pending]) -> list[Answer]:
         """Write the appends and return for each None or why it was refused. Raises sqlite3.Error: see `settle`."""
-        if all(pending.is_plain for pending in batch) and self._insert_all(batch):
+        if self._insert_all(batch):
             return [None] * len(batch)
         return self._transact(lambda: [self._write_alone(pending) for pending in batch])
 
@@ -128,9 +138,11 @@ class Commits:
         self._cursor = fresh.cursor()
 
     def _insert_all(self, batch: Sequence[Pending]) -> bool:
-        """Write plain appends by one statement; return False, nothing being written, where that does not do."""
+        """Write appends by one statement; return False, nothing being written, where one is not plain or refused."""
         values: list[int | bytes] = []
         for pending in batch:
+            if not pending.is_plain:
+                return False
             number = self._numbers.get(pending.task) or self._look_up(pending.task)
             if number is None:
                 return False

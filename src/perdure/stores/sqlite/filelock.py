@@ -35,9 +35,11 @@ class FileLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        with contextlib.suppress(OSError):  # a full or broken device: then a waiter names another holder, no more
+        try:
             if os.pread(self._file, _MARK_BYTES, 0) != self._mark:
                 os.pwrite(self._file, self._mark, 0)
+        except OSError:  # a full or broken device: then a waiter names another holder, no more
+            return True
         return True
 
     def take(self, wait_s: float) -> None:

@@ -78,9 +78,8 @@ class Writer:
                 answer = self._append_inline(pending)
                 if answer is not None:
                     return answer
-        future = pending.future = self._loop.create_future()
         self._put(pending)
-        return future
+        return pending
 
     def do(self, task: str, work: Callable[[sqlite3.Connection], T], *, is_urgent: bool = False) -> asyncio.Future[T]:
         """Have `work` done in a transaction of its own, after what was queued before it; if urgent, before that.
@@ -149,16 +148,10 @@ class Writer:
             self._wake.set()
 
     def _answer(self, entries: Sequence[Pending | Job], answers: Sequence[Any]) -> None:
-        """Tell the waiters. A cancelled wait has not taken its append back; it is told nothing."""
+        """Tell the waiters."""
         self._unanswered -= len(entries)
         for entry, answer in zip(entries, answers, strict=True):
-            future: asyncio.Future[Any] | None = entry.future
-            if future is None or future.done():
-                continue
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
+            entry.answer(answer)
 
     # --- any thread -----------------------------------------------------------------------------------------------
     def stop(self) -> None:

@@ -12,6 +12,7 @@ from perdure.clock import SystemClock
 from perdure.errors import Conflict, Fenced, StoreBroken, StoreBusy, StoreFull
 from perdure.limits import WRITER_QUEUE_MAX
 from perdure.ports import Message
+from perdure.stores.answers import Promised
 from perdure.stores.sqlite import writer
 from perdure.stores.sqlite.filelock import FileLock
 from perdure.stores.sqlite.store import open_sqlite
@@ -48,7 +49,7 @@ async def taken(store):
 
 def is_inline(answer):
     """Whether the append was committed by the call itself."""
-    return not isinstance(answer, asyncio.Future)
+    return not isinstance(answer, Promised)
 
 
 def test_a_lonely_append_is_committed_by_its_call(tmp_path):
@@ -108,6 +109,25 @@ def test_a_crowd_is_never_committed_one_by_one(tmp_path):
     on_store(work, tmp_path / "a.db")
 
 
+def test_who_is_cancelled_takes_an_answer_from_nobody_else(tmp_path):
+    """Several wait for one append and one of them gives up: the others are told, and who asks later as well."""
+
+    async def work(store, chain):
+        with store._all_writes._gate:  # nothing is written until all of them wait
+            answer = store.append(chain.task, chain.next())
+            waiting = [asyncio.ensure_future(answer) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[1].cancel()
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+            await answer
+        assert [type(None), asyncio.CancelledError, type(None)] == list(map(type, outcomes))
+        assert chain.head == await store.head(chain.task)
+
+    on_store(work, tmp_path / "a.db")
+
+
 def test_slow_commits_leave_the_loops_thread(tmp_path):
     """Where a commit takes longer than the limit, none is made on the loop's thread."""
 
@@ -162,7 +182,7 @@ def test_another_programs_lock_is_waited_for(tmp_path):
         await alone(store, chain)
         with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            answer = store.append(chain.task, chain.next())
+            answer = asyncio.ensure_future(store.append(chain.task, chain.next()))
             job = asyncio.ensure_future(store.renew(chain.task, 1))
             done, _ = await asyncio.wait([job, answer], timeout=0.1)
             assert set() == done
@@ -314,7 +334,7 @@ def test_a_renewal_goes_ahead_of_the_queue(tmp_path):
         done = []
         first = store.append(chain.task, chain.next())  # taken by the thread, which now waits for the gate
         await taken(store)
-        appends = [store.append(chain.task, chain.next()) for _ in range(3)]
+        appends = [asyncio.ensure_future(store.append(chain.task, chain.next())) for _ in range(3)]
         renewal = asyncio.ensure_future(store.renew(chain.task, 1))
         await asyncio.sleep(0)
         for name, answer in (("append", appends[0]), ("renewal", renewal)):
