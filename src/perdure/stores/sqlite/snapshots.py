@@ -1,4 +1,4 @@
-"""The snapshot rung: parts one transaction each, the head last, so that a snapshot is whole or absent."""
+"""The snapshot rung: a few parts to a transaction, the head in the last, so that a snapshot is whole or absent."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from perdure.stores.sqlite.rows import known_number
 from perdure.stores.sqlite.rung import Rung
 
 _PARTS_READ: Final = 16  # per statement: 4 MiB
+_PARTS_WRITTEN: Final = 2  # per transaction: 512 KiB, for which an append waits at most
 
 
 class SnapshotRung(Rung):
@@ -23,9 +24,8 @@ class SnapshotRung(Rung):
         """See `ports.Snapshots.save_snapshot`."""
         check_parts(list(map(len, parts)))
         await self._writer.do(task, partial(_forget, task=task, seq=head.seq))
-        for number, part in enumerate(parts):
-            await self._writer.do(task, partial(_insert_part, task=task, place=(head.seq, number), part=part))
-        await self._writer.do(task, partial(_insert_head, task=task, head=head, parts=len(parts)))
+        for first in range(0, max(len(parts), 1), _PARTS_WRITTEN):
+            await self._writer.do(task, partial(_insert, task=task, head=head, parts=parts, first=first))
 
     async def snapshots(self, task: str) -> list[SnapshotHead]:
         """See `ports.Snapshots.snapshots`."""
@@ -59,14 +59,14 @@ def _forget(connection: sqlite3.Connection, task: str, seq: int) -> None:
     connection.execute(SQL["delete_snapshot_parts"], (number, seq))
 
 
-def _insert_part(connection: sqlite3.Connection, task: str, place: tuple[int, int], part: bytes) -> None:
-    connection.execute(SQL["insert_snapshot_part"], (known_number(connection, task), *place, part))
-
-
-def _insert_head(connection: sqlite3.Connection, task: str, head: SnapshotHead, parts: int) -> None:
-    number = known_number(connection, task)
-    columns = (head.seq, head.branch, head.fold_version, head.digest, head.size, parts)
-    connection.execute(SQL["insert_snapshot"], (number, *columns))
+def _insert(connection: sqlite3.Connection, task: str, head: SnapshotHead, parts: Sequence[bytes], first: int) -> None:
+    """Insert the parts from number `first` on that go together; behind the last of all, the head."""
+    number, end = known_number(connection, task), first + _PARTS_WRITTEN
+    for place, part in enumerate(parts[first:end], first):
+        connection.execute(SQL["insert_snapshot_part"], (number, head.seq, place, part))
+    if end >= len(parts):
+        columns = (head.seq, head.branch, head.fold_version, head.digest, head.size, len(parts))
+        connection.execute(SQL["insert_snapshot"], (number, *columns))
 
 
 def _heads(connection: sqlite3.Connection, task: str) -> list[SnapshotHead]:
