@@ -12,8 +12,7 @@ class SystemIds:
     """`ports.Ids` on os.urandom. Not shared between threads; a forked child must not use its parent's."""
 
     def __init__(self) -> None:
-        self._block = b""
-        self._used = _BLOCK
+        self._drawn: list[bytes] = []
 
     def task_id(self) -> str:
         """32 hex digits."""
@@ -28,10 +27,10 @@ class SystemIds:
 
     def salt(self) -> bytes:
         """16 random bytes."""
-        if self._used + 16 > len(self._block):
-            self._block, self._used = os.urandom(_BLOCK), 0
-        self._used += 16
-        return self._block[self._used - 16 : self._used]
+        if not self._drawn:
+            block = os.urandom(_BLOCK)
+            self._drawn = [block[start : start + 16] for start in range(0, _BLOCK, 16)]
+        return self._drawn.pop()
 
     def random(self) -> float:
         """A float in [0, 1) with 53 random bits."""

@@ -83,10 +83,7 @@ def encode(
     value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None = None
 ) -> bytes:
     """Return the bytes of `value` after redaction, its big leaves given to `leaf`."""
-    value = redact(value)
-    if _is_short_text(value) and not leaf.has_references:
-        return _encode_json(value)  # what the walk would come to
-    return leaf.finish(values.encode(value, leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special))
+    return _encode(redact(value), leaf, special)
 
 
 def encode_whole(value: object) -> bytes:
@@ -97,7 +94,7 @@ def encode_whole(value: object) -> bytes:
 def record(value: object, leaf: LeafWriter) -> tuple[bytes, object]:
     """Return the bytes of `value` and the value that a reader of them will get, which shares no container with it."""
     value = redact(value)
-    raw = encode(value, leaf)
+    raw = _encode(value, leaf)
     return raw, value if type(value) in _IMMUTABLE else decode(raw, leaf.blobs)
 
 
@@ -170,8 +167,13 @@ async def name_blobs(
     return list(named)
 
 
-def _is_short_text(value: object) -> bool:
-    return type(value) is str and len(value) <= BLOB_FROM_BYTES and value.isascii()
+def _encode(
+    value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None = None
+) -> bytes:
+    is_short_text = type(value) is str and len(value) <= BLOB_FROM_BYTES and value.isascii()
+    if is_short_text and not leaf.has_references:
+        return _encode_json(value)  # what the walk would come to
+    return leaf.finish(values.encode(value, leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special))
 
 
 def _to_wire(value: object, leaf: LeafWriter) -> object:

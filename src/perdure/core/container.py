@@ -8,6 +8,7 @@ Not the views themselves (`core/views.py`, the only caller), not the recording (
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_not
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from perdure.codec import values
@@ -21,6 +22,7 @@ STATE_NESTING_MAX: Final = NESTING_MAX - 8  # a patch wraps what it inserts, and
 Keep: TypeAlias = Callable[[Kind, Path, Any, Callable[[], object]], None]
 Show: TypeAlias = Callable[[Any, "View", object], Any]
 
+_WITH_PARTS: Final = frozenset((dict, list, tuple, set))  # of the codec's domain, what is cloned by its parts
 SHOWN: Final[dict[type, Show]] = {}  # how each kind of container is shown; the views enter themselves
 
 
@@ -52,8 +54,8 @@ def clone(value: object) -> Any:
         return [item if type(item) is str else clone(item) for item in cast("list[object]", value)]
     if kind is tuple:
         old = cast("tuple[object, ...]", value)
-        new = tuple(map(clone, old))
-        return new if any(map(_is_other, new, old)) else old
+        new = tuple([clone(item) if type(item) in _WITH_PARTS else item for item in old])
+        return new if any(map(is_not, new, old)) else old
     return cast("set[object]", value).copy() if kind is set else value
 
 
@@ -169,7 +171,3 @@ class View:
 
 def _forget(_kind: Kind, _path: Path, _value: object, _undo: Callable[[], object]) -> None:
     """Record nothing."""
-
-
-def _is_other(left: object, right: object) -> bool:
-    return left is not right

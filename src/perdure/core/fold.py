@@ -233,7 +233,8 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         ledger.failed_call = (action.action, action.digest)
         keep_effect_key(ledger, action)
     else:
-        ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
+        if ledger.failed_keys:
+            ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
         if patched or action.key or action.digest == ledger.retried:
             ledger.retries = 0  # the run has come further, or the call that failed has succeeded
     if action.branch == fold.branch and (payload.outcome == "succeeded" or _has_tried(payload, action)):

@@ -79,8 +79,9 @@ class Touched:
             node = child
             node.below = max(node.below, seq)
         node.at = node.below  # what is under it was not changed later than now
-        self._count -= _count_under(node)
-        node.children.clear()
+        if node.children:
+            self._count -= _count_under(node)
+            node.children.clear()
         if self._count > NODES_MAX:
             self._root = _Node(self._root.below, self._root.below)
             self._count = 0

@@ -270,11 +270,12 @@ class ListView(View, MutableSequence[Any]):
         node = self._node
         items = [self._copy_in(item, (*path, place)) for place, item in enumerate(added, start)]
         old = node[start:stop]
-        head = _count_same(old, items)
-        tail = _count_same(old[: head - 1 if head else None : -1], items[: head - 1 if head else None : -1])
-        old, items = old[head : len(old) - tail], items[head : len(items) - tail]
-        if old or items:
+        if old:
+            head = _count_same(old, items)
+            tail = _count_same(old[: head - 1 if head else None : -1], items[: head - 1 if head else None : -1])
+            old, items = old[head : len(old) - tail], items[head : len(items) - tail]
             start += head
+        if old or items:
             node[start : start + len(old)] = items
             undo = partial(node.__setitem__, slice(start, start + len(items)), old)
             keep("splice", path, (start, len(old), items), undo)

@@ -32,7 +32,6 @@ from perdure.engine.outcomes import (
     judge,
     rebuilt,
     reduce,
-    result_type_of,
     succeed,
     write,
 )
@@ -98,7 +97,7 @@ def prepare(
     name = options.name or tool.name
     effect = options.effect or tool.effect
     fold = session.fold
-    result_type_of(tool, options)  # refuse a result that could not be rebuilt before anything is done
+    result_type = tool.result_type if options.result_type is None else options.result_type  # may be refused: first
     place = None if options.key else options.place
     recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=bool(options.key or place))
     call = Call(
@@ -111,7 +110,6 @@ def prepare(
         reduces=then is not None,
         names=(name, *tool.aliases),
     )
-    action = session.world.ids.short_id()
     work = Work(
         session=session,
         tool=tool,
@@ -119,7 +117,8 @@ def prepare(
         arguments=recorded,
         options=options,
         then=then,
-        action=action,
+        action=session.world.ids.short_id(),
+        result_type=result_type,
         lap=session.lap,
     )
     if tool.may_write_files and fold.ledger.workspace:
@@ -294,14 +293,14 @@ async def _run(session: Session, work: Work) -> Outcome:
         except BaseException:
             session.slots.give()
             raise
-    session.running[work.action] = _this_task()
+    runner = session.running[work.action] = _this_task()
     session.claim(work.action)
     files = files_of(session) if work.paths else None
     try:
         if files is not None:
             await files.before(work)
         await _intend(session, work)
-        return await _dispatch(session, work)
+        return await _dispatch(session, work, runner)
     finally:
         session.running.pop(work.action, None)
         session.slots.give()
@@ -358,12 +357,12 @@ async def _intend(session: Session, work: Work) -> None:
         session.tell("action_started", action=work.action, tool=call.tool, key=call.key)
 
 
-async def _dispatch(session: Session, work: Work) -> Outcome:
+async def _dispatch(session: Session, work: Work, runner: asyncio.Task[Any]) -> Outcome:
     value: object = None
-    before = cancellations()
+    before = runner.cancelling()
     with Boundary() as caught:
         try:
-            value = await dispatch.call(session, work, lambda thread: _outlived(session, work, thread))
+            value = await dispatch.call(session, work, runner, lambda thread: _outlived(session, work, thread))
         except asyncio.CancelledError as error:
             outcome = await fail(session, work, error)
             if cancellations() == before:

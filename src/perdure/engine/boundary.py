@@ -15,8 +15,7 @@ _CHAIN_MAX: Final = 20
 class Boundary:
     """`with Boundary() as caught:` runs foreign code; afterwards `caught.error` is what it raised, or None."""
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
+    error: Exception | None = None
 
     def __enter__(self) -> Self:
         return self

@@ -47,14 +47,16 @@ class Job(Protocol):
     def timeout_s(self) -> float: ...  # noqa: D102
 
 
-async def call(session: Session, job: Job, outlived: Callable[[asyncio.Future[Any]], None]) -> Any:  # noqa: ANN401 - whatever the tool returns
-    """Return what the tool returns; raise what it raises, or OutOfTimeError.
+async def call(
+    session: Session, job: Job, runner: asyncio.Task[Any], outlived: Callable[[asyncio.Future[Any]], None]
+) -> Any:  # noqa: ANN401 - whatever the tool returns
+    """Return what the tool returns; raise what it raises, or OutOfTimeError. `runner` is the asyncio task that asks.
 
     A thread cannot be stopped: where one still runs when the call is over, `outlived` is told of it.
     """
     tool, given, effect_key = job.tool, job.given, job.effect_key
     token = current_tool.set(job)
-    deadline = session.world.ticker.arm(job.timeout_s)
+    deadline = session.world.ticker.arm(job.timeout_s, runner)
     thread: asyncio.Future[Any] | None = None
     try:
         if tool.quick:

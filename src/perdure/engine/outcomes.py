@@ -61,6 +61,7 @@ class Work(msgspec.Struct, kw_only=True):
     options: Options
     then: Reducer | None
     action: str
+    result_type: object  # to which the result is rebuilt
     effect_key: str = ""
     requested: tuple[str, ...] = ()  # checkpoints that the tool asks for
     attempt: int = 1
@@ -145,7 +146,7 @@ def rebuilt(work: Work, recorded: object, by: str) -> object:
     """Return a recorded result as its type. A probe or a person may only have said that it happened: that is None."""
     if recorded is None and by not in {"", "late"}:
         return None
-    return rebuild(recorded, result_type_of(work.tool, work.options))
+    return rebuild(recorded, work.result_type)
 
 
 async def _unstorable(session: Session, work: Work, refused: Exception) -> Outcome:
@@ -256,8 +257,3 @@ def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unappli
         duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began else 0,
         by=ending.by,
     )
-
-
-def result_type_of(tool: Tool[..., Any], options: Options) -> object:
-    """Return to what the result of a call is rebuilt."""
-    return tool.result_type if options.result_type is None else options.result_type

@@ -135,15 +135,16 @@ class Sequencer:
         fold = self.fold
         place = Header(fold.task, fold.seq + 1, self.epoch, self._clock.now(), branch, 0, 0, 0, 0, fold.digest, b"")
         frame, digest = pack(payload, place, self._ids.salt())
-        if self._frames and self._frame_bytes + len(frame) > APPEND_BYTES_AIM:
+        size = len(frame)
+        if self._frames and self._frame_bytes + size > APPEND_BYTES_AIM:
             self._submit()  # many large intents at once: an append must stay below the store's maximum
         if not self._frames:
             self.pending_since = self._clock.monotonic()
         self._frames.append(frame)
-        self._frame_bytes += len(frame)
+        self._frame_bytes += size
         if type(payload) in _CHANGES_SUMMARY:
             self._summary_due = True
-        return place, digest, len(frame)
+        return place, digest, size
 
 
 def _shielded(answer: Awaitable[None]) -> Awaitable[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from perdure.core import snapshots
 from perdure.core.fold import FOLD_VERSION
@@ -22,7 +23,7 @@ class Snapshotter:
 
     def watch(self, session: Session) -> None:
         """Look after `session` from now on."""
-        session.after_commit = lambda: self._look(session)
+        session.after_commit = partial(self._look, session)
 
     async def stop(self) -> None:
         """Give up the one under way; it is no loss."""

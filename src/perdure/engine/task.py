@@ -10,6 +10,7 @@ import contextlib
 import inspect
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from types import FunctionType
 from typing import Any, Never, ParamSpec, TypeVar, cast, overload
 
 import msgspec
@@ -252,14 +253,10 @@ class Using:
         kwargs: dict[str, object],
         then: Any,
     ) -> Coroutine[Any, Any, tuple[str, Outcome]]:
-        if inspect.isawaitable(tool):
-            if inspect.iscoroutine(tool):
-                tool.close()
-            raise UsageError("the tool was called already; hand over the tool and its arguments: `task.act(tool, ...)`")
-        if inspect.iscoroutinefunction(then):
-            raise UsageError("then= must be a plain function: what it does is written together with the outcome")
         if not isinstance(tool, Tool):
-            raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))
+            raise _refusal(tool)
+        if then is not None and _is_coroutine_function(then):
+            raise UsageError("then= must be a plain function: what it does is written together with the outcome")
         declared = cast("Tool[..., Any]", tool)
         self._session.gate(f"act {declared.name!r}", self._lap)
         options = self._options
@@ -267,6 +264,22 @@ class Using:
         if place is not None and not options.key and place.belongs_to(self._session, self._lap):
             options = msgspec.structs.replace(options, place=place)
         return action.perform(self._session, declared, declared.bind(args, kwargs), options, then)
+
+
+def _refusal(tool: object) -> UsageError:
+    """Return what to say of something that is no tool."""
+    if not inspect.isawaitable(tool):
+        return ToolUndeclared(getattr(tool, "__name__", repr(tool)))
+    if inspect.iscoroutine(tool):
+        tool.close()
+    return UsageError("the tool was called already; hand over the tool and its arguments: `task.act(tool, ...)`")
+
+
+def _is_coroutine_function(then: object) -> bool:
+    """As `inspect` says it, which takes longer for what a reducer mostly is: a bare function."""
+    if type(then) is FunctionType and not then.__dict__:  # one with a mark upon it may be more than its code says
+        return bool(then.__code__.co_flags & inspect.CO_COROUTINE)
+    return inspect.iscoroutinefunction(then)
 
 
 def _is_passed(session: Session, name: str, place: str, nth: int) -> bool:

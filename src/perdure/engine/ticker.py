@@ -22,10 +22,7 @@ class Deadline:
 
     __slots__ = ("_before", "_runner", "at", "has_fired")
 
-    def __init__(self, at: float) -> None:
-        runner = asyncio.current_task()
-        if runner is None:
-            raise RuntimeError("an action runs inside an asyncio task")
+    def __init__(self, at: float, runner: asyncio.Task[Any]) -> None:
         self.at = at
         self.has_fired = False
         self._runner = runner
@@ -94,9 +91,9 @@ class Ticker:
         for job in self._jobs:
             await job.stop()
 
-    def arm(self, timeout_s: float) -> Deadline:
-        """Return a deadline for the calling asyncio task, at most one beat late."""
-        deadline = Deadline(self._clock.monotonic() + timeout_s)
+    def arm(self, timeout_s: float, runner: asyncio.Task[Any]) -> Deadline:
+        """Return a deadline for `runner`, the calling asyncio task; it comes at most one beat late."""
+        deadline = Deadline(self._clock.monotonic() + timeout_s, runner)
         self._deadlines[deadline] = None
         return deadline
 

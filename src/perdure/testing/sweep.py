@@ -201,11 +201,11 @@ def _recorded(played: _Played) -> Generator[None]:
     """Note every call of a tool while the block runs."""
     call_tool = dispatch.call
 
-    async def call(session: Any, job: Any, outlived: Any) -> Any:  # noqa: ANN401 - as dispatch.call
+    async def call(session: Any, job: Any, runner: Any, outlived: Any) -> Any:  # noqa: ANN401 - as dispatch.call
         made = _Call(job.tool.name, dict(job.given), job.tool.effect.is_free, job.tool.poll)
         played.made[job.action] = made
         played.begun[made] += 1
-        value = await call_tool(session, job, outlived)
+        value = await call_tool(session, job, runner, outlived)
         played.returned[job.action] = value
         return value
 

@@ -189,7 +189,10 @@ def _can_be_hashed(result_type: object) -> bool:
 def _way_to(result_type: object | None) -> _Way:
     if result_type is None:
         return "as it is"
-    return _cached_way(result_type) if _can_be_hashed(result_type) else _find_way(result_type)
+    try:
+        return _cached_way(result_type)
+    except TypeError:  # it cannot be hashed
+        return _find_way(result_type)
 
 
 def _find_way(result_type: object | None) -> _Way:

@@ -27,7 +27,7 @@ def test_a_deadline_cancels_its_task_when_its_time_has_come():
     """Not before; and the cancellation is told from any other."""
 
     async def body(ticker, clock):
-        deadline = ticker.arm(10.0)
+        deadline = ticker.arm(10.0, asyncio.current_task())
         clock.advance(11.0)
         with pytest.raises(asyncio.CancelledError):
             await asyncio.get_running_loop().create_future()
@@ -42,7 +42,7 @@ def test_a_cancellation_from_outside_is_not_taken_for_a_time_out():
     """Where both come, the outside one wins."""
 
     async def body(ticker, clock):
-        deadline = ticker.arm(10.0)
+        deadline = ticker.arm(10.0, asyncio.current_task())
         asyncio.current_task().cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(0)
@@ -61,7 +61,7 @@ def test_a_swallowed_time_out_is_taken_back():
     """Disarming leaves no cancellation count behind."""
 
     async def body(ticker, clock):
-        deadline = ticker.arm(0.0)
+        deadline = ticker.arm(0.0, asyncio.current_task())
         deadline.fire()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(0)
@@ -75,7 +75,7 @@ def test_a_disarmed_deadline_never_fires():
     """Its time may come and go."""
 
     async def body(ticker, clock):
-        ticker.disarm(ticker.arm(1.0))
+        ticker.disarm(ticker.arm(1.0, asyncio.current_task()))
         beats = []
 
         async def beat():
