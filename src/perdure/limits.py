@@ -81,6 +81,7 @@ CAPTURE_BATCH_CHANGES: Final = 10_000
 CAPTURE_READS_MAX: Final = 3  # of one file that changes while it is read
 PROCESSES_LOOK_S: Final = 0.05  # between two looks at the processes of a task
 PROCESSES_LOOKS_MAX: Final = 200  # until all of them are held still
+PROCESSES_GRACE_S: Final = 5.0  # between SIGTERM and SIGKILL, before files go back
 PROCESSES_KILL_S: Final = 10.0  # how long the kernel may take to let go of what is killed
 
 # --- files of the log -----------------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ EXEMPT = {
 
 # Modules that are used from outside of the package.
 ENTRIES = ("perdure", "perdure.sync", "perdure.__main__", "perdure.cli", "perdure.testing", "perdure.testing.*")
-ENTRIES += ("perdure.workspace.processes",)  # until the engine uses it
 
 # The median is judged once there is something to judge.
 FUNCTIONS_MIN = 100

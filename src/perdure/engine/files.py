@@ -10,6 +10,7 @@ store and not the folder is the durable copy. `workspace/` does the work on disk
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -25,14 +26,15 @@ from perdure.engine import crashpoints
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.session import Session
 from perdure.errors import Damaged
-from perdure.limits import ERROR_MESSAGE_BYTES_MAX
+from perdure.limits import ERROR_MESSAGE_BYTES_MAX, PROCESSES_GRACE_S
 from perdure.model import entry as e
 from perdure.model.files import Uncovered
-from perdure.model.ids import cut_text
+from perdure.model.ids import cut_text, plain_text
 from perdure.model.ledger import OpenAction
 from perdure.ports import Store
 from perdure.tools import Tool
 from perdure.tools.paths import ANYWHERE, overlap
+from perdure.workspace import processes
 from perdure.workspace.capture import Batch, Capturer
 from perdure.workspace.folder import Folder
 from perdure.workspace.ignoring import Ignoring
@@ -63,6 +65,7 @@ class Files:
         self._capturer: Capturer | None = None
         self._at_work: dict[str, tuple[str, ...]] = {}  # actions in flight, and where they may write
         self._drafts: dict[str, tuple[str, ...]] = {}  # by action: files of its that are a draft
+        self._alone_since = -1  # so many processes had been started when none was found alive
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -109,6 +112,7 @@ class Files:
         All of it is taken in first and can be fetched from the journal.
         """
         async with self._lock:
+            await self._end_processes(action.action)
             await self._look(action.paths, action.action)
             await self._restore((await self._way_back(action.intent, only=action.action)).steps)
             await self._look(action.paths, action.action)
@@ -118,7 +122,7 @@ class Files:
         document = self._session.fold.document
         if not (document.is_all_captured or len(self._session.fold.files)):
             return  # no action of this task has written files so far
-        paths = ANYWHERE if document.is_all_captured else tuple(path for path, _ in self._session.fold.files.items())
+        paths = self._known_paths()
         await self.take_in(paths, self._owner(paths))
 
     async def mend(self) -> None:
@@ -167,6 +171,7 @@ class Files:
         if pending is None:
             return
         async with self._lock:
+            await self._end_processes()
             way = await self._way_back(pending.to_seq)
             restored = await self._restore(way.steps)
         kept = tuple(sorted({*restored.kept, *way.foreign}))
@@ -197,10 +202,19 @@ class Files:
         return (flying or left or [""])[-1]
 
     async def _look(self, paths: Sequence[str], owner: str) -> None:
-        """Put what is different from the manifest at `paths`; all but the last piece is durable when this returns."""
-        session, capturer = self._session, self._open()
-        document, seen = session.fold.document, session.fold.files.copy()
-        pieces = capturer.look(session.fold.files.copy(), None if "" in paths else tuple(paths))
+        """Put what is different from the manifest at `paths`; all but the last piece is durable when this returns.
+
+        The task's processes are held still meanwhile. Where one lives, what nobody else owns up to is its doing.
+        """
+        capturer, living = self._open(), await self._living()
+        with contextlib.ExitStack() as held:
+            if living:
+                await _in_thread(lambda: held.enter_context(processes.frozen(self._session.task)))
+            await self._take_pieces(capturer, paths, owner or next((one.action for one in living), ""))
+
+    async def _take_pieces(self, capturer: Capturer, paths: Sequence[str], owner: str) -> None:
+        session, document, seen = self._session, self._session.fold.document, self._session.fold.files.copy()
+        pieces = capturer.look(seen, None if "" in paths else tuple(paths))
         piece = Batch((), {})
         while (following := await _in_thread(lambda: next(pieces, None))) is not None:
             if piece.changes:
@@ -218,6 +232,36 @@ class Files:
                 changes=piece.changes, paths=tuple(paths), action=owner, digest=seen.digest(), uncovered=uncovered
             )
             session.put(last, blobs=piece.blobs)
+
+    async def _living(self) -> tuple[processes.Process, ...]:
+        """Return the processes of the task that live; /proc is read only where there may be some."""
+        session, started = self._session, self._session.spawned
+        if self._alone_since == started or not processes.is_supported():
+            return ()
+        found = await _in_thread(lambda: processes.find(session.task))
+        if not found:
+            self._alone_since = started
+        return found
+
+    async def _end_processes(self, action: str = "") -> None:
+        """End the processes that the task (this action) has started, and take in what they have written until then.
+
+        Raises ProcessesRemain.
+        """
+        if not await self._living():
+            return
+        session = self._session
+        ended = await _in_thread(lambda: processes.end(session.task, PROCESSES_GRACE_S, session.world.clock, action))
+        if ended:
+            text = f"ended before files go back: {', '.join(one.command for one in ended[:_PATHS_NAMED_MAX])}"
+            session.put(e.NoteWritten(text=cut_text(plain_text(text), ERROR_MESSAGE_BYTES_MAX)))
+            session.tell("note", text=text)
+            await self._look(self._known_paths(), ended[-1].action)
+
+    def _known_paths(self) -> tuple[str, ...]:
+        """Return where the task's files are: everywhere, once an action could write anywhere."""
+        fold = self._session.fold
+        return ANYWHERE if fold.document.is_all_captured else tuple(path for path, _ in fold.files.items())
 
     def _open(self) -> Capturer:
         if self._capturer is None:

@@ -151,6 +151,7 @@ class Session:
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
         self.milestones: tuple[Milestone, ...] = ()  # functions of the program's module
         self.files: Files | None = None  # see `files.files_of`
+        self.spawned = 0  # processes that tools have started
         self.after_crash = False  # whether the last holder was found dead, or of another boot: files may be lost
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
 

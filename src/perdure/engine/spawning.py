@@ -36,4 +36,6 @@ def spawn(argv: Sequence[str | os.PathLike[str]], **popen_options: Any) -> subpr
         "cwd": popen_options.get("cwd") or session.fold.ledger.workspace or None,
         "start_new_session": True,
     }
-    return subprocess.Popen(argv, **options)  # noqa: S603 - what is started is the tool's own business
+    started = subprocess.Popen(argv, **options)  # noqa: S603 - what is started is the tool's own business
+    session.spawned += 1  # after it is there: whoever looks for it between has not seen this number
+    return started

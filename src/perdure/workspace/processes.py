@@ -65,11 +65,11 @@ def marks(task: str, action: str) -> dict[str, str]:
     return {TASK_MARK: task, ACTION_MARK: action}
 
 
-def find(task: str) -> tuple[Process, ...]:
-    """Return the living processes of a task, by pid. Raises ProcessesUnsupported."""
+def find(task: str, action: str = "") -> tuple[Process, ...]:
+    """Return the living processes of a task (of one action), by pid. Raises ProcessesUnsupported."""
     return tuple(
         Process(pid=seen.pid, started=seen.started, command=_command(seen.pid), action=seen.marks[1])
-        for seen in _of_task(task)
+        for seen in _of_task(task, action)
     )
 
 
@@ -87,19 +87,21 @@ def frozen(task: str) -> Generator[tuple[Process, ...]]:
             _signal(seen, signal.SIGCONT)
 
 
-def end(task: str, grace_s: float, clock: Clock) -> tuple[Process, ...]:
-    """End the task's processes: asked to by SIGTERM, killed after `grace_s` seconds. Return those that were there.
+def end(task: str, grace_s: float, clock: Clock, action: str = "") -> tuple[Process, ...]:
+    """End the task's processes (those of one action): asked to by SIGTERM, killed after `grace_s` seconds.
+
+    Returns those that were there.
 
     Raises ProcessesRemain where some go on, because their rights are others or the kernel does not let go of them;
     ProcessesUnsupported.
     """
     found: dict[tuple[int, int], Process] = {}
     asked_until = clock.monotonic() + grace_s
-    while left := find(task):
+    while left := find(task, action):
         new = [process for process in left if (process.pid, process.started) not in found]
         found.update({(process.pid, process.started): process for process in new})
         if clock.monotonic() >= asked_until:
-            _kill(task, clock, found)
+            _kill((task, action), clock, found)
             break
         for process in new:
             for signum in (signal.SIGTERM, signal.SIGCONT):  # one that is held still would not hear
@@ -108,25 +110,25 @@ def end(task: str, grace_s: float, clock: Clock) -> tuple[Process, ...]:
     return tuple(sorted(found.values(), key=lambda process: process.pid))
 
 
-def _kill(task: str, clock: Clock, found: dict[tuple[int, int], Process]) -> None:
-    """Kill what is left, held still before, so that none can start others meanwhile."""
+def _kill(whose: tuple[str, str], clock: Clock, found: dict[tuple[int, int], Process]) -> None:
+    """Kill what is left of a task and action, held still before, so that none can start others meanwhile."""
     until = clock.monotonic() + PROCESSES_KILL_S
-    while left := find(task):
+    while left := find(*whose):
         if clock.monotonic() >= until:
-            raise ProcessesRemain(task, tuple(process.pid for process in left), "not even SIGKILL ended them")
+            raise ProcessesRemain(whose[0], tuple(process.pid for process in left), "not even SIGKILL ended them")
         with contextlib.suppress(ProcessesRemain):  # who forks faster than one looks is killed as well
-            _hold(task, _LOOKS_BEFORE_KILL)
-        for process in (left := find(task)):
+            _hold(*whose, looks_max=_LOOKS_BEFORE_KILL)
+        for process in (left := find(*whose)):
             found.setdefault((process.pid, process.started), process)
             _signal(process, signal.SIGKILL)
         _wait(left, PROCESSES_LOOK_S)
 
 
-def _hold(task: str, looks_max: int = PROCESSES_LOOKS_MAX) -> None:
+def _hold(task: str, action: str = "", *, looks_max: int = PROCESSES_LOOKS_MAX) -> None:
     """Stop the task's processes until a look finds none that runs."""
     moving: list[_Seen] = []
     for _ in range(looks_max):
-        moving = [seen for seen in _of_task(task) if seen.state not in _STILL]
+        moving = [seen for seen in _of_task(task, action) if seen.state not in _STILL]
         if not moving:
             return
         for seen in moving:
@@ -166,8 +168,8 @@ def _opened(process: Process | _Seen) -> Generator[int]:
         os.close(process_fd)
 
 
-def _of_task(task: str) -> list[_Seen]:
-    """Return the processes of `task` by pid: marked ones, and what is below them without a mark of another."""
+def _of_task(task: str, of_action: str = "") -> list[_Seen]:
+    """Return the processes of `task` (of one action) by pid: marked ones, and what is below them without a mark."""
     if not is_supported():
         raise ProcessesUnsupported(sys.platform)
     seen = _all()
@@ -183,7 +185,8 @@ def _of_task(task: str) -> list[_Seen]:
         for child in below.get(parent, ()):
             action[child] = action[parent]
             pending.append(child)
-    return [msgspec.structs.replace(seen[pid], marks=(task, action[pid])) for pid in sorted(action)]
+    wanted = [pid for pid in sorted(action) if of_action in {"", action[pid]}]
+    return [msgspec.structs.replace(seen[pid], marks=(task, action[pid])) for pid in wanted]
 
 
 def _all() -> dict[int, _Seen]:

@@ -20,6 +20,7 @@ from perdure.errors import ConfigInvalid, PathOutside, WorkspaceBusy
 from perdure.model import entry as e
 from perdure.operations import recall_journal, replay
 from perdure.views.verifying import verify
+from perdure.workspace import processes
 from tests.worlds import Play, until
 
 
@@ -345,6 +346,39 @@ def test_a_folder_that_is_gone_stops_the_resume_and_can_be_made_anew(place):
     assert "--accept workspace" in str(stopped.value)
     assert "done" == asyncio.run(live(accept=["workspace"]))
     assert place.tree() == {"d": None, "d/a.txt": "text"}
+
+
+needs_proc = pytest.mark.skipif(not processes.is_supported(), reason="processes are NOT tested here: no /proc")
+
+
+@needs_proc
+def test_what_a_background_process_writes_is_the_tasks_and_a_rollback_ends_it_first(place):
+    """Between actions too; a look holds it still, so that no file is taken in half."""
+    children = []
+
+    @perdure.tool(effect="workspace", name="start")
+    def start(folder: str) -> int:
+        writing = "i=0; while :; do i=$((i+1)); echo $i > t; mv t counter; done"
+        children.append(perdure.spawn(["sh", "-c", writing], cwd=folder))
+        return children[0].pid
+
+    async def program(task, runtime):
+        await task.checkpoint("before")
+        await task.using(key="a").act(start, place.folder)
+        await until(Path(place.folder, "counter").exists)
+        await task.checkpoint("meanwhile")
+        living = processes.find(task.id)
+        captured = await place.captured(runtime)
+        state = Path(f"/proc/{living[0].pid}/stat").read_text().rpartition(")")[2].split()[0]
+        with contextlib.suppress(perdure.RolledBack):
+            await task.rollback("before")
+        return captured, len(living), state, processes.find(task.id)
+
+    captured, count, state, left = asyncio.run(place.live(program))
+    assert children[0].wait() < 0
+    assert all(whose for whose, changes in captured if "counter" in changes)
+    assert "counter" in {path for _, changes in captured for path in changes}
+    assert (count > 0, state in "RSD", left, place.tree()) == (True, True, (), {})
 
 
 def test_verify_sees_missing_bytes_of_files_and_a_manifest_that_went_wrong(place, monkeypatch):
