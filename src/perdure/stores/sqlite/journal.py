@@ -18,6 +18,7 @@ from perdure.stores.sqlite.rows import SEQ_BITS, known_number
 from perdure.stores.sqlite.rung import Rung
 
 _PAGE_BYTES: Final = 4 * MIB
+_FIRST_PAGE_ROWS: Final = 4  # who looks up one entry reads no further
 
 
 class JournalRung(Rung):
@@ -38,8 +39,10 @@ class JournalRung(Rung):
     async def read(self, task: str, after: int = 0) -> AsyncIterator[StoredAppend]:
         """See `ports.Journal.read`."""
         due: int | None = None  # with which entry the next append must begin
+        rows = _FIRST_PAGE_ROWS
         while True:
-            page = await self._readers.fetch(partial(_read_page, task=task, after=after, due=due))
+            page = await self._readers.fetch(partial(_read_page, task=task, after=after, due=due, limit=rows))
+            rows = READ_PAGE_ROWS
             for append in page:
                 if append.last_seq < append.first_seq or append.first_seq != (due or append.first_seq):
                     raise Damaged(task, due or append.first_seq, f"what comes next is entry {append.first_seq}")
@@ -62,7 +65,9 @@ def _head(connection: sqlite3.Connection, task: str) -> tuple[int, bytes]:
     return found[1], found[2]
 
 
-def _read_page(connection: sqlite3.Connection, task: str, after: int, due: int | None) -> list[StoredAppend]:
+def _read_page(
+    connection: sqlite3.Connection, task: str, after: int, due: int | None, limit: int
+) -> list[StoredAppend]:
     """Return the next appends: from entry `due` on, or at first from the one that holds or precedes `after` + 1."""
     base = known_number(connection, task) << SEQ_BITS
     if due is None:
@@ -72,7 +77,7 @@ def _read_page(connection: sqlite3.Connection, task: str, after: int, due: int |
         start = base | due
     page: list[StoredAppend] = []
     size = 0
-    rows = connection.execute(SQL["page"], (start, base | SEQ_MAX, READ_PAGE_ROWS))
+    rows = connection.execute(SQL["page"], (start, base | SEQ_MAX, limit))
     try:
         for key, last_seq, frames, last_digest in rows:
             if not isinstance(frames, bytes):

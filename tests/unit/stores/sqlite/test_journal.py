@@ -8,6 +8,7 @@ import pytest
 
 from perdure.clock import SystemClock
 from perdure.errors import Damaged, StoreBroken
+from perdure.stores.sqlite import journal
 from perdure.stores.sqlite.store import open_sqlite
 from perdure.testing.conformance.place import Chain, begun, digest_of, journal_of, task_id
 
@@ -151,3 +152,28 @@ def test_a_malformed_page_breaks_the_store_for_good(tmp_path):
 
     asyncio.run(main())
     assert contents == path.read_bytes()
+
+
+def test_who_looks_up_one_entry_reads_a_few_rows(tmp_path, monkeypatch):
+    """A reader that stops at the first append has read no page of hundreds for it."""
+    asyncio.run(store_with(tmp_path / "a.db", 300))
+    pages = []
+    read_page = journal._read_page
+
+    def counted(*args, **kwargs):
+        pages.append(read_page(*args, **kwargs))
+        return pages[-1]
+
+    monkeypatch.setattr(journal, "_read_page", counted)
+
+    async def main():
+        store = await open_sqlite(tmp_path / "a.db", SystemClock())
+        try:
+            async for append in store.read(task_id(1), 100):
+                return append
+        finally:
+            await store.close()
+
+    found = asyncio.run(main())
+    assert found.first_seq <= 101 <= found.last_seq
+    assert sum(map(len, pages)) < 10
