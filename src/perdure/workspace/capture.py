@@ -11,7 +11,6 @@ is looked at, no link is followed. Blocks on the disk: the engine calls it in a 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -73,8 +72,11 @@ class Capturer:
         """
         self.folder.check()
         look = _Look(self, manifest)
-        for path in [""] if paths is None else _outermost(paths):
-            yield from look.go_to(path)
+        try:
+            for path in [""] if paths is None else _outermost(paths):
+                yield from look.go_to(path)
+        finally:
+            look.let_go()
         self.uncovered = {path: why for path, why in self.uncovered.items() if not look.says_all_of(path)}
         self.uncovered |= look.uncovered
         if look.changes:
@@ -98,13 +100,14 @@ class _Look:
         self._blobs: dict[bytes, bytes] = {}
         self._bytes = 0
         self._passed: set[str] = set()  # folders on the way to what was looked at
-        self._seen_whole: list[str] = []  # paths of which this look says all that is to be said
+        self._seen_whole: set[str] = set()  # paths of which this look says all that is to be said
         self._vouched = capturer.vouched
         self._ignoring = capturer.ignoring
         self._file_bytes_max = capturer.file_bytes_max
         self._manifest = manifest
         self._root = capturer.folder.fd
         self._disk = capturer.folder.identity[0]
+        self._held, self._held_fd = "", -1
         self._now_ns = capturer.folder.now_ns()
 
     def go_to(self, path: str) -> Iterator[Batch]:
@@ -115,16 +118,26 @@ class _Look:
         for name in path.split("/") if path else ():
             here = _joined(folder, name)
             if here not in self._passed and not (yield from self._enter(folder, name)):
-                self._seen_whole.append(here)
+                self._seen_whole.add(here)
                 return
             self._passed.add(here)
             folder = here
-        self._seen_whole.append(path)
+        self._seen_whole.add(path)
         yield from self._walk(path)
 
     def says_all_of(self, path: str) -> bool:
         """Return whether `path` is uncovered if this look says so, and only then."""
-        return path in self._passed or any(_is_under(path, whole) for whole in self._seen_whole)
+        if path in self._passed or "" in self._seen_whole:
+            return True
+        while path and path not in self._seen_whole:
+            path = path.rpartition("/")[0]
+        return bool(path)
+
+    def let_go(self) -> None:
+        """Close what is held open."""
+        if self._held_fd >= 0:
+            os.close(self._held_fd)
+        self._held_fd = -1
 
     def cut(self) -> Batch:
         """Return the batch as it stands, and begin the next."""
@@ -137,12 +150,12 @@ class _Look:
         """Look at one name, and return whether a folder stands there that can be looked into."""
         raw = os.fsdecode(path_to_bytes(name))
         try:
-            with _opened(self._root, folder) as fd:
-                found = os.lstat(raw, dir_fd=fd)
-                known = self._vouched.get(folder, {}).get(raw)
-                if known is not None and known.stamp == _stamp(found) and self._is_on_record(folder, known):
-                    return False
-                kind = yield from self._entry(fd, folder, raw, found)
+            fd = self._hold(folder)
+            found = os.lstat(raw, dir_fd=fd)
+            known = self._vouched.get(folder, {}).get(raw)
+            if known is not None and known.stamp == _stamp(found) and self._is_on_record(folder, known):
+                return False
+            kind = yield from self._entry(fd, folder, raw, found)
         except OSError as error:
             why = self._why(error)
             kind = why or ""
@@ -152,13 +165,19 @@ class _Look:
             yield from self._remove(folder, name)
         return kind == "folder"
 
+    def _hold(self, folder: str) -> int:
+        """Open a folder, and keep it for the next name: declared paths come sorted, so folder by folder."""
+        if self._held_fd < 0 or folder != self._held:
+            self.let_go()
+            self._held_fd, self._held = _open(self._root, folder), folder
+        return self._held_fd
+
     def _walk(self, top: str) -> Iterator[Batch]:
         pending = [top]
         while pending:
             folder = pending.pop()
             try:
-                with _opened(self._root, folder) as fd:
-                    yield from self._list(fd, folder, pending)
+                yield from self._list(self._hold(folder), folder, pending)
             except OSError as error:
                 why = self._why(error)
                 if why:
@@ -307,13 +326,8 @@ class _Look:
         return None if error.errno in _VANISHED else "unreadable"
 
 
-@contextlib.contextmanager
-def _opened(root_fd: int, folder: str) -> Generator[int]:
-    fd = open_below(root_fd, path_to_bytes(folder).split(b"/") if folder else ())
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+def _open(root_fd: int, folder: str) -> int:
+    return open_below(root_fd, path_to_bytes(folder).split(b"/") if folder else ())
 
 
 def _read_whole(file: int, size: int) -> bytes:

@@ -464,6 +464,22 @@ def test_batches_are_bounded_and_may_be_taken_in_as_they_come(w):
         assert 1 == sum(size > CAPTURE_BATCH_BYTES for size in sizes)
 
 
+def test_a_look_that_is_left_early_holds_nothing(w):
+    """Whoever stops in the middle gets all descriptors back, and the next look begins anew."""
+    for number in range(2):
+        (w / "a" / f"part{number}").write_bytes(bytes([number]) * CAPTURE_BATCH_BYTES)
+    with watched(w) as (capturer, manifest):
+        before = _descriptors()
+        for paths in (None, ["a/part0", "a/part1", "link"]):
+            look = capturer.look(manifest, paths)
+            next(look)
+            assert before < _descriptors()
+            look.close()
+            assert before == _descriptors()
+        take(capturer, manifest)
+        assert (walk(w), before) == (manifest, _descriptors())
+
+
 def test_many_changes_are_cut_into_batches(w):
     """Removing more than one batch may hold takes several, each before its folder's own."""
     with watched(w) as (capturer, manifest):
@@ -477,6 +493,10 @@ def test_many_changes_are_cut_into_batches(w):
         assert [CAPTURE_BATCH_CHANGES, 6] == [len(changes) for changes in batches]
         assert FileChange("gone") == batches[-1][-1]
         assert walk(w) == manifest
+
+
+def _descriptors():
+    return len(os.listdir("/dev/fd"))
 
 
 def _make(place, kind):
