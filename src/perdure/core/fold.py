@@ -121,7 +121,6 @@ def _begin_own_life(fold: Fold, branch: int) -> None:
     fold.branch = branch
     fold.document.asking = {}  # the program asks again
     fold.ledger.open = {name: action for name, action in fold.ledger.open.items() if not action.effect.is_free}
-    fold.ledger.result_seq = 0
     _set_status(fold, "running", "")
 
 

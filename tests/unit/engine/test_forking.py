@@ -3,14 +3,16 @@
 import asyncio
 import hashlib
 import os
+from pathlib import Path
 
 import pytest
 
 import perdure
 from perdure.core.manifest import Manifest
 from perdure.engine.loading import load_fold
-from perdure.errors import ForkRefused, ForkUnfinished, StoreFull, TaskUnknown
+from perdure.errors import ForkRefused, ForkUnfinished, NothingAsked, StoreFull, TaskUnknown
 from perdure.model import entry as e
+from perdure.model.effect import PRESETS
 from perdure.model.files import FileChange, Node
 from perdure.model.status import FORKING
 from perdure.ports import Message
@@ -210,6 +212,8 @@ def test_going_back_to_before_a_question_asks_again_and_leaves_the_old_branch(tm
     assert "red" == world.live(play)
     for at, name in (("before", "f"), (asked, "g")):
         fork(world, tmp_path / name, at, name)
+        with pytest.raises(NothingAsked):
+            do(world, lambda runtime, it=name: runtime.say(it, Message(id="m", what="answer", text="early")))
         with pytest.raises(perdure.NeedsHuman):
             world.live(play, name)
         do(world, lambda runtime, it=name: runtime.say(it, Message(id="n", what="answer", text="blue")))
@@ -242,7 +246,9 @@ def test_either_can_be_deleted_and_the_other_lives_on(tmp_path, deleted):
 
     async def program(task):
         await task.using(key="k").act(counted([], result=text), then=lambda state, page: state["got"].append(page))
-        await task.using(key="deep").act(counted([], result=[text * 300, text + "y"], name="more"))
+        await task.using(key="deep").act(
+            counted([], result=[*(f"{n:0120}" for n in range(9_000)), text + "y"], name="more")
+        )
         await task.checkpoint("c")
         return len(task.state["got"][0])
 
@@ -323,6 +329,38 @@ def test_a_fork_has_the_files_of_its_moment(with_files):
     assert raws == {path: (into.parent / "again" / path).read_bytes() for path in raws}
 
 
+def test_a_fork_works_in_its_own_folder_from_then_on(tmp_path):
+    """It writes, rolls back and is forked there; the parent's files stay as they are, and the other way round."""
+    world = World()
+
+    async def program(task):
+        async def note(name: str) -> str:
+            (Path(task.workspace) / name).write_text(task.name)
+            return name
+
+        write = perdure.tool(effect="workspace", paths=("{name}",), name="note")(note)
+        for name in ("one", "two"):
+            await task.using(key=name).act(write, name)
+            await task.checkpoint(name)
+        return "done"
+
+    play, parent, own = Play(program), tmp_path / "parent", tmp_path / "own"
+    do(world, lambda runtime: runtime.run(play, "job", workspace=str(parent)))
+    fork(world, own, "one")
+    assert {"one": "job"} == _texts(own)
+    assert "done" == world.live(play, "job-fork")
+    assert ({"one": "job", "two": "job"}, {"one": "job", "two": "job-fork"}) == (_texts(parent), _texts(own))
+    fork(world, tmp_path / "third", "two", "third", task="job-fork")
+    do(world, lambda runtime: runtime.rollback("third", "one"))
+    assert ({"one": "job"}, {"one": "job", "two": "job-fork"}) == (_texts(tmp_path / "third"), _texts(own))
+    for name in ("job", "job-fork", "third"):
+        assert () == findings(world, name)
+
+
+def _texts(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
 def test_in_the_midst_of_a_capture_there_is_no_moment(with_files):
     """Some of its files are not on record yet."""
     world, into, _ = with_files
@@ -355,6 +393,10 @@ def test_what_a_person_puts_into_the_folder_of_a_half_fork_is_not_touched(with_f
     with pytest.raises(perdure.UsageError, match="is not empty"):
         fork(world, into, name="f")
     (into / "mine").unlink()
+    (into / "in" / "b").rename(into.parent / "b")
+    with pytest.raises(perdure.UsageError, match="is not empty"):
+        fork(world, into, name="f")
+    (into.parent / "b").rename(into / "in" / "b")
     (into / "a.txt").write_bytes(b"b" * 9_000)
     with pytest.raises(perdure.UsageError, match="is not empty"):
         fork(world, into, name="f")
@@ -497,10 +539,65 @@ def test_a_half_fork_can_be_deleted_and_another_under_way_is_not_touched(stages,
             assert "forking" == (await look_at(runtime.store, await runtime.store.find("f"))).standing
             with pytest.raises(perdure.TaskBusy):
                 await runtime.fork("job", "c2", into=str(tmp_path / "b"), name="f")
-            assert "job-fork" == (await runtime.fork("job", "c2", into=str(tmp_path / "c"))).name
         return first.result().name
 
     assert "f" == do(world, both)
+
+
+def test_a_derived_name_is_free_again_when_its_maker_is_dead(stages, tmp_path):
+    """One that is being made keeps it, and the next fork is the second."""
+    world, _, _ = stages
+
+    async def both(runtime):
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(runtime.fork("job", "c2", into=str(tmp_path / "a")))
+            while not await _is_listed(runtime, "job-fork"):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0)
+            return (await runtime.fork("job", "c2", into=str(tmp_path / "b"))).name, await first
+
+    assert "job-fork-2" == do(world, both)[0]
+    do(world, lambda runtime: runtime.fork("job", "c2", into=str(tmp_path / "c")), Death("during_fork", 2))
+    assert "job-fork-3" == fork(world, tmp_path / "c", "c2").name
+
+
+def test_a_failed_effect_is_no_effect_and_one_under_way_is_marked(tmp_path):
+    """What the parent did behind the moment is told as far as it is known."""
+    world = World()
+
+    async def fail(n: int) -> None:
+        raise ValueError(n)
+
+    async def program(task):
+        await task.checkpoint("c")
+        await task.using(key="good").act(counted([], "irreversible", name="good"))
+        with pytest.raises(perdure.ActionFailed):
+            await task.using(key="bad").act(perdure.tool(effect="irreversible", name="bad")(fail), 1)
+        await task.using(key="open").act(counted([], "irreversible", name="open"))
+
+    assert DEAD == world.live(Play(program), death=Death("after_intent", 3))
+    later = fork(world, tmp_path / "w").later
+    assert [("good", True), ("open", False)] == [(one.tool, one.is_certain) for one in later]
+
+
+def test_the_lease_is_given_back_and_what_was_open_and_free_is_forgotten(stages, tmp_path):
+    """Nobody holds a fork that has been made; a free call under way at its moment is none of its own."""
+    world, _, _ = stages
+
+    async def begin(runtime):
+        async with runtime.task("free-by-hand") as task:
+            task._session.put(
+                e.ActionIntended(
+                    action="a", tool="t", effect=PRESETS["pure"], arguments=e.Raw(b"{}"), digest=b"d", timeout_s=1.0
+                )
+            )
+            raise Stop
+
+    with pytest.raises(Stop):
+        do(world, begin)
+    assert ["a"] == list(world.fold("free-by-hand").ledger.open)
+    plan = fork(world, tmp_path / "w", task="free-by-hand")
+    assert {} == world.fold("free-by-hand-fork").ledger.open
+    assert do(world, lambda runtime: runtime.store.lease(plan.task)).holder is None
 
 
 async def _is_listed(runtime, name):
