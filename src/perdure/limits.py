@@ -43,6 +43,7 @@ WAIT_INLINE_S: Final = 300.0
 # --- milestones ------------------------------------------------------------------------------------------------------
 DRAFT_WORDS_MIN: Final = 120  # a text with fewer is a stub
 DRAFT_BYTES_MAX: Final = 4 * MIB  # a larger file is not looked at
+DRAFTS_AT_ONCE_MAX: Final = 16  # that one action or check marks: who unpacks an archive has written no drafts
 DRAFTS_WAITING_MAX: Final = 64  # paths whose draft waits until the step's checks pass; the oldest is forgotten
 ERROR_PAGE_LETTERS_MAX: Final = 2_000  # a page with more to read is none
 

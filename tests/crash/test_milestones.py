@@ -1,7 +1,7 @@
 """Milestones under real kills: whatever point a process dies at, each is marked once and none is lost.
 
-What was broken to see this test fail, and did: a milestone in an append of its own; a rule that does not look whether
-its milestone is known.
+What was broken to see this test fail, and did: milestones written when the outcome has been told, in an append of their
+own.
 """
 
 import json

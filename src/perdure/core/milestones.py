@@ -21,7 +21,14 @@ from typing import Final, cast
 
 import msgspec
 
-from perdure.limits import DRAFT_BYTES_MAX, DRAFT_WORDS_MIN, DRAFTS_WAITING_MAX, ERROR_PAGE_LETTERS_MAX, NAME_BYTES_MAX
+from perdure.limits import (
+    DRAFT_BYTES_MAX,
+    DRAFT_WORDS_MIN,
+    DRAFTS_AT_ONCE_MAX,
+    DRAFTS_WAITING_MAX,
+    ERROR_PAGE_LETTERS_MAX,
+    NAME_BYTES_MAX,
+)
 from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.model.files import FileChange
@@ -134,7 +141,7 @@ def _drafts(document: Document, paths: tuple[str, ...]) -> tuple[e.CheckpointMar
     is_accepted = bool(step) and step in document.checks
     verifier, verdict = (f"check {step}", "passed") if is_accepted else ("rule draft", "")
     due = (path for path in dict.fromkeys(paths) if not is_known(document, "draft", path))
-    return tuple(marked("draft", verifier, verdict, path) for path in due)
+    return tuple(marked("draft", verifier, verdict, path) for path in itertools.islice(due, DRAFTS_AT_ONCE_MAX))
 
 
 # --- what is worth something ----------------------------------------------------------------------------------------

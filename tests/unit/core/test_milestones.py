@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.core.milestones import Seen, has_substance, is_draft, milestones_after
-from perdure.limits import DRAFT_BYTES_MAX, ERROR_PAGE_LETTERS_MAX
+from perdure.limits import DRAFT_BYTES_MAX, DRAFTS_AT_ONCE_MAX, ERROR_PAGE_LETTERS_MAX
 from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.model.effect import PRESETS
@@ -98,6 +98,12 @@ def test_a_draft_waits_while_a_check_of_its_step_is_failing():
     failing = Document(failing={"has sources": 7})
     assert [] == names(SUCCESS, failing, seen=WROTE)
     assert ["draft"] == names(e.CheckJudged(name="has sources", passed=True), Document(), seen=WROTE)
+
+
+def test_one_moment_marks_a_few_drafts_only():
+    """Who unpacks an archive of a thousand texts has not written a thousand drafts."""
+    many = Seen(drafts=tuple(f"{number}.md" for number in range(1_000)))
+    assert DRAFTS_AT_ONCE_MAX == len(names(SUCCESS, seen=many))
 
 
 def test_a_failed_call_may_have_written_a_draft():
