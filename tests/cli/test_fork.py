@@ -57,6 +57,18 @@ def test_a_fork_is_made_shown_resumed_replayed_and_verified(perdure, here, lette
     assert 0 == perdure("replay", "letters-fork")[0]
 
 
+def test_a_fork_of_any_moment_replays(perdure, letters):
+    """Also where its parent was in the middle of a run: that run is cut there, and the fork's own follows."""
+    entries = json.loads(perdure("show", letters, "--json")[1])["entries"]
+    made = [at for at in range(1, entries + 1) if perdure("fork", letters, "--at", at, "--into", at)[0] == 0]
+    assert len(made) == entries - 3  # two effects under way, and the end
+    names = [row["name"] for row in json.loads(perdure("list", "--json")[1])]
+    assert len(made) == len(names)
+    assert {0} == {perdure("resume", name, "--quiet")[0] for name in names}
+    assert {0} == {perdure("replay", name)[0] for name in names}
+    assert {0} == {perdure("verify", name, "--full")[0] for name in names}
+
+
 def test_the_json_says_all_of_it(perdure, here, letters):
     """The documented fields; `task` is the id of what was made."""
     code, out, _ = perdure("fork", letters, "--at", "1", "--into", "two", "--name", "again", "--json")
