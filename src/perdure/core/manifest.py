@@ -77,16 +77,14 @@ class Manifest:
 
     def digest(self, folder: str = "") -> bytes:
         """Return 32 bytes over all that stands under `folder`."""
-        known = self._digests.get(folder)
-        if known is not None:
-            return known
-        hasher = hashlib.sha256()
-        prefix = f"{folder}/" if folder else ""
-        for name, node in sorted(self._folders.get(folder, {}).items()):
-            digest = self.digest(prefix + name) if node.kind == "folder" else node.digest
-            hasher.update(msgspec.json.encode([name, node.kind, node.mode, node.size, digest.hex(), node.target]))
-        self._digests[folder] = made = hasher.digest()
-        return made
+        digests, pending = self._digests, [folder]
+        while folder not in digests:  # no recursion: trees may be deeper than calls may
+            top = pending[-1]
+            unknown = [path for path in self._folders_in(top) if path not in digests]
+            pending += unknown
+            if not unknown:
+                digests[pending.pop()] = self._digest_over(top)
+        return digests[folder]
 
     def copy(self) -> Manifest:
         """Return one that changes apart from this one."""
@@ -124,6 +122,19 @@ class Manifest:
             raise CodecError(f"not a manifest: {error}") from error
         made._size = sum(map(len, made._folders.values()))
         return made
+
+    def _folders_in(self, folder: str) -> list[str]:
+        prefix = f"{folder}/" if folder else ""
+        return [prefix + name for name, node in self._folders.get(folder, {}).items() if node.kind == "folder"]
+
+    def _digest_over(self, folder: str) -> bytes:
+        """Return the digest of one folder, those of the folders in it being known."""
+        hasher = hashlib.sha256()
+        prefix = f"{folder}/" if folder else ""
+        for name, node in sorted(self._folders.get(folder, {}).items()):
+            digest = self._digests[prefix + name] if node.kind == "folder" else node.digest
+            hasher.update(msgspec.json.encode([name, node.kind, node.mode, node.size, digest.hex(), node.target]))
+        return hasher.digest()
 
     def _forget_digests(self, folder: str) -> None:
         """Forget those of `folder` and of what holds it. One that is forgotten has none above it."""

@@ -213,7 +213,9 @@ class Files:
             await self._take_pieces(capturer, paths, owner or next((one.action for one in living), ""))
 
     async def _take_pieces(self, capturer: Capturer, paths: Sequence[str], owner: str) -> None:
-        session, document, seen = self._session, self._session.fold.document, self._session.fold.files.copy()
+        session, document, files = self._session, self._session.fold.document, self._session.fold.files
+        files.digest()  # worked out here, it stays known but for what changes; the copy's would go with the copy
+        seen = files.copy()
         pieces = capturer.look(seen, None if "" in paths else tuple(paths))
         piece = Batch((), {})
         while (following := await _in_thread(lambda: next(pieces, None))) is not None:

@@ -68,3 +68,15 @@ def test_each_name_of_a_disk_has_one_text(raw):
     text = path_to_text(raw)
     text.encode()
     assert path_to_bytes(text) == raw
+
+
+def test_a_tree_may_be_deeper_than_calls_may():
+    """The digest of five thousand folders in each other is that of a tree made anew, also after a change far below."""
+    deep = ["/".join("d" * depth) for depth in range(1, 5_000)]
+    one, other = Manifest(), Manifest()
+    one.apply(FileChange(path, Node("folder", 0o755)) for path in deep)
+    before = one.digest()
+    change = FileChange(f"{deep[-1]}/f", Node("file", 0o644, 1, b"x"))
+    one.apply([change])
+    other.apply([change, *(FileChange(path, Node("folder", 0o755)) for path in deep)])
+    assert before != one.digest() == other.digest()
