@@ -54,6 +54,27 @@ async def serving(task, name: str):
     return await task.act(serve, name, then=lambda state, pid: None)
 
 
+@perdure.tool(effect="workspace", quick=True)
+def write(folder: str, name: str, text: str) -> None:
+    """Make a file, a link for a text that begins with `->`, or take the file away again for an empty text."""
+    path = Path(folder, name)
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    if text.startswith("->"):
+        path.symlink_to(text[2:])
+    elif text:
+        path.write_bytes(text.encode("latin-1"))
+
+
+@perdure.program
+async def writing(task, texts: list):
+    """Write (name, text) after another; a checkpoint after each but the last."""
+    async for name, text in task.each("texts", texts):
+        await task.act(write, task.workspace, name, text)
+        if [name, text] != texts[-1]:
+            await task.checkpoint("written")
+
+
 @perdure.program(state={"done": []})
 async def count(task, n: int = 5, ms: int = 1, extra: object = None):
     """Take n naps in a loop; a checkpoint in the middle and one at the end."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.cli import forking, logs, looking, moving, replaying, running, storing, talking
+from perdure.cli import filing, forking, logs, looking, moving, replaying, running, storing, talking
 
 app = typer.Typer(
     name="perdure",
@@ -23,6 +23,7 @@ app.command()(running.resume)
 app.command(name="list")(looking.list_)
 app.command()(looking.show)
 app.command()(looking.state)
+app.command()(filing.file)
 app.command()(logs.log)
 app.command()(looking.checkpoints)
 app.command()(talking.tell)

@@ -40,6 +40,7 @@ PerdureError
 │   ├── NestedAct          an act inside a running tool
 │   ├── ActionsInFlight    not possible while actions are running
 │   ├── CheckpointUnknown
+│   ├── FileUnknown        no file stands at that path of the workspace at that entry
 │   ├── ForkRefused        no task can begin at that moment of another
 │   ├── ForkUnfinished     a fork whose making was cut short
 │   ├── ActionUnknown      ``settle`` was given an id that is not open or in doubt
@@ -118,6 +119,7 @@ from perdure.errors.usage import (
     EditClash,
     EditOpen,
     EffectNotAnchored,
+    FileUnknown,
     ForkedRuntime,
     ForkRefused,
     ForkUnfinished,
@@ -169,6 +171,7 @@ __all__ = [
     "EditOpen",
     "EffectNotAnchored",
     "Fenced",
+    "FileUnknown",
     "ForkRefused",
     "ForkUnfinished",
     "ForkedRuntime",

@@ -181,6 +181,17 @@ class CheckpointUnknown(UsageError):
         )
 
 
+class FileUnknown(UsageError):
+    """What was asked for is no file of the workspace at that entry."""
+
+    def __init__(self, task: str, path: str, seq: int, reason: str) -> None:
+        self.task = task
+        self.path = path
+        self.seq = seq
+        self.reason = reason
+        super().__init__(f"{path!r} is no file of task {task!r} at entry {seq}: {reason}")
+
+
 class ForkRefused(UsageError):
     """No task can begin at that moment of another; nothing was made."""
 

@@ -135,14 +135,23 @@ async def state_of(store: Store, task: str, at: str = "") -> Plain:
 
     Raises CheckpointUnknown, UsageError for a seq that does not exist, Damaged.
     """
-    fold = await load_fold(store, task)
-    if at:
-        seq = int(at) if at.isdecimal() else find_checkpoint(fold.document, task, at)
-        if not 1 <= seq <= fold.seq:
-            raise UsageError(f"task {task!r} has entries 1 to {fold.seq}, none is {seq}")
-        fold = await load_fold(store, task, seq)
+    fold = await fold_at(store, task, at)
     writer = leaves.LeafWriter()
     return to_plain(leaves.encode(fold.tree.root, writer), writer.blobs)
+
+
+async def fold_at(store: Store, task: str, at: str) -> Fold:
+    """Return the task as it was at its head, or at `at`: a seq, or a checkpoint of the present branch.
+
+    Raises CheckpointUnknown, UsageError for a seq that does not exist, Damaged.
+    """
+    fold = await load_fold(store, task)
+    if not at:
+        return fold
+    seq = int(at) if at.isdecimal() else find_checkpoint(fold.document, task, at)
+    if not 1 <= seq <= fold.seq:
+        raise UsageError(f"task {task!r} has entries 1 to {fold.seq}, none is {seq}")
+    return await load_fold(store, task, seq)
 
 
 def marks_of(fold: Fold) -> tuple[Mark, ...]:
