@@ -102,6 +102,23 @@ def test_a_rollback_to_behind_an_effect_keeps_what_came_before_it():
     assert (2, 1) == (found["one"].price.actions, found["one"].price.staying)
 
 
+def test_an_effect_that_a_call_of_this_branch_was_answered_with_is_one_of_it():
+    """It was sent on a branch that was left; going back behind its reuse leaves it in the world as before."""
+    history = [
+        e.CheckpointMarked(name="one"),
+        intent("a", "irreversible"),
+        settled("a", 3),
+        e.RollbackBegan(to_seq=2, checkpoint="one"),
+        e.RolledBackEntry(to_seq=2, checkpoint="one"),
+        e.CheckpointMarked(name="two"),
+        e.ActionReused(action="a", tool="tool", settled=4, digest=b"d"),
+    ]
+    found = listed(*history, branch_of=lambda seq: int(seq > 5))
+    assert {"one": (1, False), "two": (1, False)} == {
+        name: (one.price.staying, one.admissible) for name, one in found.items()
+    }
+
+
 def test_without_checkpoints_nothing_is_read():
     """An empty list, and an unknown task is named."""
     assert {} == listed(intent("a"))

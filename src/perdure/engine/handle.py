@@ -97,6 +97,7 @@ class Handle:
         marking.put_plan(session, tuple(steps))
         await session.commit()
         session.tell("plan_adopted", steps=list(steps))
+        marking.tell_marked(session)
 
     async def begin_step(self, name: str) -> None:
         """Say which step of the plan is worked on from here on; what follows is recorded as done in it.

@@ -130,6 +130,13 @@ def is_of_milestone(note: e.NoteWritten) -> bool:
     return bytes(note.fields).startswith(b'{"%s":' % _FAILED.encode())
 
 
+def tell_marked(session: Session) -> None:
+    """Tell the hooks of the milestones that are durable now."""
+    untold, session.untold = session.untold, []
+    for event, fields in untold:
+        session.tell(event, **fields)
+
+
 async def mark_by_hand(session: Session, name: str, by: str) -> int:
     """Mark a checkpoint of a person; return its entry. What the program may ask for again stays as it is.
 
@@ -155,7 +162,7 @@ def _put_marking(session: Session, payload: e.Payload, seen: Seen) -> None:
 def _put_all(session: Session, due: tuple[e.CheckpointMarked, ...]) -> None:
     for mark in due:
         seq = session.put(mark)
-        session.tell("checkpoint_marked", name=mark.name, seq=seq, reason=mark.reason)
+        session.untold.append(("checkpoint_marked", {"name": mark.name, "seq": seq, "reason": mark.reason}))
 
 
 def _ask_functions(session: Session, view: MilestoneView) -> None:
@@ -170,7 +177,7 @@ def _ask_functions(session: Session, view: MilestoneView) -> None:
             text = f"milestone {one.name!r} is not asked any more: {type(caught.error).__name__}: {caught.error}"
             fields = msgspec.Raw(leaves.encode({_FAILED: one.name}, LeafWriter()))
             session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=fields))
-            session.tell("note", text=text)
+            session.untold.append(("note", {"text": text}))
         elif name is not None and not is_known(session.fold.document, name):
             _put_all(session, (marked(name, f"milestone {one.name}"),))
 

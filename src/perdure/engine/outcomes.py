@@ -190,6 +190,8 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
     crashpoints.reach("after_outcome")
     if session.world.hooks:
         _tell_settled(session, work, ending, seq)
+    if session.untold:
+        marking.tell_marked(session)
     if cancelled is not None:
         raise cancelled
     return failure

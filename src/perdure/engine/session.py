@@ -150,6 +150,7 @@ class Session:
         self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
         self.milestones: tuple[Milestone, ...] = ()  # functions of the program's module
+        self.untold: list[tuple[str, dict[str, Any]]] = []  # what hooks are told once it is durable: event, fields
         self.files: Files | None = None  # see `files.files_of`
         self.spawned = 0  # processes that tools have started
         self.after_crash = False  # whether the last holder was found dead, or of another boot: files may be lost

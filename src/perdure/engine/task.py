@@ -213,6 +213,7 @@ class Task(Handle):
         if name not in session.fold.document.checks:
             await marking.put_passed(session, self._lap, name)
             await session.commit()
+            marking.tell_marked(session)
 
 
 class Using:

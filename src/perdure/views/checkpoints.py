@@ -88,6 +88,7 @@ class _Sums:
     def __init__(self) -> None:
         self.spans = [_Span(seq=1)]
         self._intended: dict[str, _Span] = {}  # effects without an outcome, and where they were intended
+        self._undo: dict[str, str] = {}  # how each effect is undone, on branches that were left as well
 
     def take(self, entry: Entry) -> None:
         """Take an entry into the newest span; a rollback empties what is behind the one that it goes back to."""
@@ -103,8 +104,10 @@ class _Sums:
                     self.spans.pop()
                 self.spans[-1] = _Span(seq=self.spans[-1].seq, at=self.spans[-1].at)
             case e.ActionIntended(action=action, effect=effect) if not effect.is_free:
-                span.effects[action] = effect.undo
+                self._undo[action] = span.effects[action] = effect.undo
                 self._intended[action] = span
+            case e.ActionReused(action=action):
+                span.effects[action] = self._undo.get(action, "")
             case e.ActionSettled() if self._settled(span, payload) == "impossible":
                 self.spans.append(_Span(seq=seq, at=at))
             case e.FilesCaptured(action=action) if action:

@@ -111,6 +111,23 @@ def test_a_milestone_costs_no_append_of_its_own():
     assert ["plan", "knowledge", "step:find"] == names(marking_world)
 
 
+def test_hooks_are_told_of_a_milestone_when_it_is_durable():
+    """Behind its cause, once, and with its entry; both are told when their append is durable."""
+    world, in_order = World(), []
+
+    async def program(task):
+        await task.adopt(["find"])
+        await task.using(key="s").act(search([]), 1)
+        await task.check("find", True)
+
+    world.live(Play(program), hooks=(lambda _task, event, fields: in_order.append((event, fields)),))
+    seqs = [entry.header.seq for entry in world.journal() if isinstance(entry.payload, e.CheckpointMarked)]
+    events = [(event, fields.get("name")) for event, fields in in_order]
+    assert seqs == [fields["seq"] for event, fields in in_order if event == "checkpoint_marked"]
+    assert events.index(("plan_adopted", None)) < events.index(("checkpoint_marked", "plan"))
+    assert events.index(("action_settled", None)) < events.index(("checkpoint_marked", "knowledge"))
+
+
 def test_nothing_is_marked_while_an_effect_is_open_but_the_next_success_is():
     """The search beside a letter in flight is no place to go back to; the one after it is.
 
