@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perdure.engine.session import current_tool
+from perdure.engine.session import Session, current_tool
 from perdure.errors import UsageError
 from perdure.workspace import processes
 
@@ -33,9 +33,17 @@ def spawn(argv: Sequence[str | os.PathLike[str]], **popen_options: Any) -> subpr
     options: dict[str, Any] = {
         **popen_options,
         "env": {**environment, **processes.marks(session.task, job.action)},
-        "cwd": popen_options.get("cwd") or session.fold.ledger.workspace or None,
+        "cwd": popen_options.get("cwd") or _workspace(session),
         "start_new_session": True,
     }
     started = subprocess.Popen(argv, **options)  # noqa: S603 - what is started is the tool's own business
     session.spawned += 1  # after it is there: whoever looks for it between has not seen this number
     return started
+
+
+def _workspace(session: Session) -> str | None:
+    """Return the folder of the task's files, made if nothing has been written there so far; None where it has none."""
+    folder = session.fold.ledger.workspace
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    return folder or None

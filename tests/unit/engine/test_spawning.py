@@ -48,7 +48,7 @@ def ask(**options):
 
 @pytest.mark.parametrize("kind", ["thread", "quick", "coroutine"])
 def test_it_carries_the_marks_of_its_call(world, tmp_path, kind):
-    """The task's and the action's id beside the environment of the runtime, and the workspace as its folder."""
+    """The task's and the action's id beside the runtime's environment; the workspace, made for it, is its folder."""
 
     def plain() -> list:
         return ask()
@@ -58,11 +58,11 @@ def test_it_carries_the_marks_of_its_call(world, tmp_path, kind):
 
     fn = coroutine if kind == "coroutine" else plain
     tool = perdure.tool(effect="irreversible", name="ask", quick=kind == "quick")(fn)
-    environment, folder, is_leader = told(world, tool, workspace=str(tmp_path))
+    environment, folder, is_leader = told(world, tool, workspace=str(tmp_path / "made" / "here"))
     (action,) = [entry.payload.action for entry in world.journal() if type(entry.payload).__name__ == "ActionIntended"]
     assert (environment["PERDURE_TASK"], environment["PERDURE_ACTION"]) == (world.fold().task, action)
     assert environment["PATH"] == os.environ["PATH"]
-    assert (folder, is_leader) == (os.path.realpath(tmp_path), True)
+    assert (folder, is_leader) == (os.path.realpath(tmp_path / "made" / "here"), True)
 
 
 def test_options_are_popens_but_the_marks_stay(world, tmp_path):

@@ -217,6 +217,22 @@ def test_a_planted_part_is_not_written_through(tmp_path, planted):
     assert read(tmp_path / "outside") == {"victim": file("other")}
 
 
+def test_a_part_planted_in_between_is_not_written_through(tmp_path, monkeypatch):
+    """A link under the name of a part that comes after the first look at it is no way out either."""
+    make(tmp_path / "outside", {"victim": file("other")}, BLOBS)
+    make(tmp_path / "w", {"a": file("new")}, BLOBS)
+    clear = restoring._Place._clear_part
+
+    def clear_and_plant(self):
+        clear(self)
+        os.symlink("../outside/victim", self.part, dir_fd=self.folder_fd)
+
+    monkeypatch.setattr(restoring._Place, "_clear_part", clear_and_plant)
+    assert put_back(tmp_path / "w", [Step("a", file("new"), file("old"))]) == ((), ("a",))
+    assert read(tmp_path / "w")["a"] == file("new")
+    assert read(tmp_path / "outside") == {"victim": file("other")}
+
+
 def test_somebody_quicker_is_kept(tmp_path):
     """A file that is changed while its old content is being written beside it stays as it is."""
     make(tmp_path / "w", {"a": file("new")}, BLOBS)
@@ -354,6 +370,18 @@ def test_shut_folders_are_opened_by_their_owner(common):
 
     assert as_nobody(deed) == "((), True)"
     assert read(common) == then
+
+
+def test_who_shut_a_folder_since_is_asked_to_open_it(common):
+    """A folder that somebody else has closed to all keeps its mode: WorkspaceRefused names what is in it."""
+
+    def deed():
+        make(common, {"d": NONE}, BLOBS)
+        with pytest.raises(WorkspaceRefused) as caught:
+            put_back(common, [Step("d", FOLDER, FOLDER), Step("d/a", None, file("old"))])
+        return caught.value.path, stat.S_IMODE(os.lstat(common / "d").st_mode)
+
+    assert as_nobody(deed) == "('d/a', 0)"
 
 
 def test_a_failing_disk_is_named(tmp_path, monkeypatch):
