@@ -6,6 +6,7 @@ import pytest
 
 from perdure.errors import TaskUnknown
 from perdure.model import entry as e
+from perdure.model.effect import Standing
 from perdure.model.files import FileChange, Node
 from perdure.views.checkpoints import Price, list_checkpoints
 from tests.unit.test_views import intent, settled, written
@@ -104,11 +105,12 @@ def test_a_rollback_to_behind_an_effect_keeps_what_came_before_it():
 
 def test_an_effect_that_a_call_of_this_branch_was_answered_with_is_one_of_it():
     """It was sent on a branch that was left; going back behind its reuse leaves it in the world as before."""
+    standing = Standing(action="a", tool="tool", digest=b"d", settled=4, undo="impossible")
     history = [
         e.CheckpointMarked(name="one"),
         intent("a", "irreversible"),
         settled("a", 3),
-        e.RollbackBegan(to_seq=2, checkpoint="one"),
+        e.RollbackBegan(to_seq=2, checkpoint="one", standing=(standing,)),
         e.RolledBackEntry(to_seq=2, checkpoint="one"),
         e.CheckpointMarked(name="two"),
         e.ActionReused(action="a", tool="tool", settled=4, digest=b"d"),
