@@ -20,6 +20,7 @@ import msgspec
 
 from perdure.config import load_config
 from perdure.core.fold import Fold
+from perdure.core.manifest import Manifest
 from perdure.core.milestones import is_draft
 from perdure.core.way_back import Step, WayBack, way_back
 from perdure.engine import crashpoints
@@ -63,6 +64,7 @@ class Files:
         self._session = session
         self._lock = asyncio.Lock()
         self._capturer: Capturer | None = None
+        self._then: tuple[int, Manifest] | None = None  # what a rollback under way goes back to: asked for at each move
         self._at_work: dict[str, tuple[str, ...]] = {}  # actions in flight, and where they may write
         self._drafts: dict[str, tuple[str, ...]] = {}  # by action: files of its that are a draft
         self._alone_since = -1  # so many processes had been started when none was found alive
@@ -181,6 +183,7 @@ class Files:
     async def done(self, to_seq: int) -> None:
         """See `ports.Participant`. What others have changed stands beside what the checkpoint held: it is taken in."""
         del to_seq
+        self._then = None
         await self.at_checkpoint()
         await self._session.commit()
 
@@ -279,7 +282,10 @@ class Files:
         """Return what goes back to how it was at the end of entry `to_seq`; with `only`, of that action's changes."""
         session = self._session
         await session.commit()
-        return await find_way_back(session.world.store, session.task, to_seq, only=only)
+        store, task = session.world.store, session.task
+        if self._then is None or self._then[0] != to_seq:
+            self._then = (to_seq, (await load_fold(store, task, to_seq)).files)
+        return await find_way_back(store, task, to_seq, only=only, then=self._then[1])
 
     async def _restore(self, steps: tuple[Step, ...]) -> Restored:
         """Do the steps. Raises WorkspaceFull, WorkspaceRefused; called again, it goes on."""
@@ -298,8 +304,13 @@ def files_of(session: Session) -> Files | None:
     return session.files
 
 
-async def find_way_back(store: Store, task: str, to_seq: int, *, only: str = "") -> WayBack:
-    """Return which files of a task go back to what, for the end of entry `to_seq`, as its journal tells; no disk."""
+async def find_way_back(
+    store: Store, task: str, to_seq: int, *, only: str = "", then: Manifest | None = None
+) -> WayBack:
+    """Return which files of a task go back to what, for the end of entry `to_seq`, as its journal tells; no disk.
+
+    `then`: the manifest at that entry, where it is known.
+    """
     captures: list[tuple[int, e.FilesCaptured]] = []
     async for entry in entries(store, task, to_seq):
         match entry.payload:
@@ -311,7 +322,8 @@ async def find_way_back(store: Store, task: str, to_seq: int, *, only: str = "")
                 captures = [(seq, captured) for seq, captured in captures if seq <= back]
             case _:
                 pass
-    return way_back((await load_fold(store, task, to_seq)).files, [captured for _, captured in captures])
+    then = (await load_fold(store, task, to_seq)).files if then is None else then
+    return way_back(then, [captured for _, captured in captures])
 
 
 async def foresee_files(store: Store, fold: Fold, to_seq: int) -> tuple[str, ...]:
