@@ -165,13 +165,15 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
     """
     cancelled = await session.files.after(work) if work.paths and session.files is not None else None
     reduces = work.then is not None and ending.outcome == "succeeded" and ending.error is None
-    if reduces and not session.edit_closed.is_set():
+    is_held_up = reduces and not session.edit_closed.is_set()
+    if is_held_up:
         cancelled = await _wait_for_edit(session) or cancelled
+        is_held_up = not session.edit_closed.is_set()
     operations: tuple[Op, ...] = ()
     patch, unapplied, failure = e.NOTHING, "", None
     if work.then is not None and ending.outcome == "succeeded" and ending.error is not None:
         unapplied = "its result could not be stored"
-    elif reduces and not session.edit_closed.is_set():
+    elif is_held_up:
         unapplied = "an edit was open for too long"
     elif reduces:
         with Boundary() as caught:

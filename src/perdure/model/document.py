@@ -8,7 +8,7 @@ from perdure.model.checkpoint import Checkpoint, Position
 from perdure.model.files import Uncovered
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):  # part of no cycle, and many
     """A succeeded outcome that a later call may be answered with."""
 
     action: str

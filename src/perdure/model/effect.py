@@ -16,7 +16,7 @@ EffectKey = NewType("EffectKey", str)
 """Annotates the parameter through which a keyed tool receives its key (a random text, the same over all attempts)."""
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class Effect(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # texts: part of no cycle
     """The two answers of one tool."""
 
     retry: Retry

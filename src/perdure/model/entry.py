@@ -446,7 +446,7 @@ def version_of(kind: int) -> int:
     return VERSIONS.get(kind, 1)
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True, gc=False):  # texts and numbers: part of no cycle
     """The clear part of an entry: readable and linkable without any key."""
 
     task: str  # 32 hex digits

@@ -14,7 +14,7 @@ from perdure.model.status import Status
 from perdure.model.strategy import Strategy
 
 
-class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):  # part of no cycle
     """An action with an intent and no outcome, or one whose outcome is in doubt."""
 
     action: str
