@@ -155,9 +155,11 @@ class Runtime:
         """As `perdure.Runtime.settle`."""
         self._portal.call(self._inner.settle, task, action, outcome, by=by)
 
-    def rollback(self, task: str, checkpoint: str, *, by: str = "person") -> None:
+    def rollback(
+        self, task: str, checkpoint: str, *, by: str = "person", carry: bool = False, force: bool = False
+    ) -> None:
         """As `perdure.Runtime.rollback`."""
-        self._portal.call(self._inner.rollback, task, checkpoint, by=by)
+        self._portal.call(self._inner.rollback, task, checkpoint, by=by, carry=carry, force=force)
 
     def checkpoint(self, task: str, name: str, *, by: str = "person") -> int:
         """As `perdure.Runtime.checkpoint`."""
@@ -345,9 +347,9 @@ class Task(_Handle):
         """As `perdure.Task.checkpoint`."""
         self._portal.call(self._inner.checkpoint, name)
 
-    def rollback(self, name: str, *, reason: str = "") -> Never:
+    def rollback(self, name: str, *, reason: str = "", carry: bool = False, force: bool = False) -> Never:
         """As `perdure.Task.rollback`."""
-        assert_never(self._portal.call(self._inner.rollback, name, reason=reason))
+        assert_never(self._portal.call(self._inner.rollback, name, reason=reason, carry=carry, force=force))
 
     def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - it is the point of the call
         """As `perdure.Task.check`; a function is called here, in this thread."""

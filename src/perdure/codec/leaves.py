@@ -106,28 +106,66 @@ def encode_patch(operations: Iterable[Op], leaf: LeafWriter) -> bytes:
     return leaf.finish(_encode_json(wires))
 
 
-def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None) -> object:
+def decode(raw: bytes, blobs: Mapping[bytes, bytes], root: object = None, state: object = None) -> object:
     """Return the value in `raw`; "blob" tags are taken from `blobs` (KeyError if missing), "ref" tags from `root`.
 
-    "state" and "run" tags (arguments that were views) come back as text that says what they were: they are for people.
+    "state" and "run" tags (arguments that were views) are taken from `state`, the state as of the entry that they name;
+    without it they come back as text that says what they were, for people.
     """
 
     def resolve(tag: str, parts: list[Any]) -> object:
         match tag:
             case "blob" if parts[0] == "value":
-                return decode(blobs[bytes.fromhex(parts[1])], blobs, root)
+                return decode(blobs[bytes.fromhex(parts[1])], blobs, root, state)
             case "blob":
                 return _leaf_of(parts[0], blobs[bytes.fromhex(parts[1])])
             case "ref":
                 return _follow(root, [values.from_wire(part) for part in parts])
             case "list":
-                return [values.from_wire(part, resolve) for part in parts]
+                return [item for part in parts for item in elements(part)]
+            case "state" if state is not None:
+                return _follow(state, cast("list[Any]", values.from_wire(parts[0])))
+            case "run" if state is not None:
+                path, first, end = cast("list[Any]", values.from_wire(parts[0])), parts[1], parts[2]
+                return cast("list[Any]", _follow(state, path))[first:end]
             case "state" | "run":
                 return f"<{tag} {parts}>"
             case _:
                 raise CodecError(f"unknown value tag {tag!r}")
 
+    def elements(part: Any) -> list[Any]:  # noqa: ANN401 - plain JSON
+        """Return the elements of a list that one of its parts stands for: those of a run, else itself."""
+        is_run = (
+            state is not None and isinstance(part, dict) and cast("dict[str, Any]", part).get("~", [""])[0] == "run"
+        )
+        found = values.from_wire(part, resolve)
+        return cast("list[Any]", found) if is_run else [found]
+
     return values.decode(raw, resolve=resolve)
+
+
+def states_named(raw: bytes, blobs: Mapping[bytes, bytes]) -> list[int]:
+    """Return the seqs of the entries as of which "state" and "run" tags in `raw` name parts of the state."""
+    found: list[int] = []
+    whole = (bytes.fromhex(name.decode()) for name in _WHOLE.findall(raw))
+    for part in (raw, *(blobs[digest] for digest in whole if digest in blobs)):
+        if b'["state"' in part or b'["run"' in part:
+            found += _states_in(msgspec.json.decode(part))
+    return found
+
+
+def _states_in(wire: Any) -> list[int]:  # noqa: ANN401 - plain JSON
+    if isinstance(wire, list):
+        items = cast("list[Any]", wire)  # type: ignore[redundant-cast]  # pyright needs it
+        return [seq for item in items for seq in _states_in(item)]
+    if not isinstance(wire, dict):
+        return []
+    fields = cast("dict[str, Any]", wire)
+    body = fields.get("~")
+    if isinstance(body, list) and body and body[0] in {"state", "run"}:
+        seq = cast("list[Any]", body)[-1]  # type: ignore[redundant-cast]  # pyright needs it
+        return [seq] if isinstance(seq, int) else []
+    return [seq for item in fields.values() for seq in _states_in(item)]
 
 
 def blob_digests(raw: bytes) -> list[bytes]:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from perdure.codec import values
-from perdure.core import milestones
+from perdure.core import milestones, rollback
 from perdure.core.keeping import drop_loose, forget_failed, keep_effect_key, mark_applied
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
@@ -25,7 +25,7 @@ from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint, Position
 from perdure.model.document import Document, Kept
 from perdure.model.entry import Entry, Header
-from perdure.model.ledger import Ledger, OpenAction, Rollback
+from perdure.model.ledger import Ledger, OpenAction
 from perdure.model.patch import Op
 
 FOLD_VERSION: Final = 2  # of what a snapshot holds: raise it when the meaning of an entry is refined
@@ -78,12 +78,8 @@ class Fold:
 
     def jump(self, entry: Entry, earlier: Fold) -> None:
         """Take in the RolledBack `entry`: the document becomes that of `earlier` (folded to its `to_seq`)."""
-        self.document, self.tree, self.touched, self.files = (
-            earlier.document,
-            earlier.tree,
-            earlier.touched,
-            earlier.files,
-        )
+        self.document, self.tree = earlier.document, earlier.tree
+        self.touched, self.files = earlier.touched, earlier.files
         self.branch = entry.header.branch
         self.note(entry.header, entry.payload, (), digest=entry.digest, size=entry.size)
 
@@ -92,11 +88,8 @@ class Fold:
 def _task_started(fold: Fold, header: Header, payload: e.TaskStarted, _patched: bool) -> None:  # noqa: FBT001 - one signature for all rules
     ledger = fold.ledger
     ledger.name, ledger.goal, ledger.driver = payload.name, payload.goal, payload.driver
-    ledger.workspace, ledger.strategies, ledger.failures_max = (
-        payload.workspace,
-        payload.strategies,
-        payload.failures_max,
-    )
+    ledger.workspace, ledger.strategies = payload.workspace, payload.strategies
+    ledger.failures_max = payload.failures_max
     ledger.holder, ledger.started_at = payload.holder, header.at
     fold.document.state_version = payload.state_version
 
@@ -195,6 +188,7 @@ def _set_status(fold: Fold, status: str, reason: str) -> None:
 def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _patched: bool) -> None:  # noqa: FBT001
     if not payload.effect.is_free:
         fold.last_effect = header.seq
+        rollback.note_intent(fold.document, fold.ledger, payload, header.seq)
     fold.ledger.open[payload.action] = OpenAction(
         action=payload.action,
         tool=payload.tool,
@@ -217,6 +211,8 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
 def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
     ledger.settled_under_lease = True
+    if ledger.standing or ledger.rollback is not None:
+        rollback.note_outcome(ledger, payload, header.seq)
     action = ledger.open.pop(payload.action, None)
     if action is None:
         return  # a late word on something that was settled already: it stays in the journal, nothing follows
@@ -238,6 +234,8 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
             ledger.retries = 0  # the run has come further, or the call that failed has succeeded
     if action.branch == fold.branch and (payload.outcome == "succeeded" or _has_tried(payload, action)):
         _keep_outcome(fold, header.seq, payload, action, patched)
+    if fold.document.impossible_at:
+        rollback.note_impossible(fold.document, ledger, header.seq)
 
 
 def _has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
@@ -250,15 +248,9 @@ def _has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
 
 
 def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAction, patched: bool) -> None:  # noqa: FBT001
-    document = fold.document
-    if patched:
-        document.changed = seq
-        drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=True)
-    unapplied, failed = bool(payload.unapplied), payload.outcome == "failed"
-    if not action.effect.is_free:
-        document.kept_at = seq
-    if not action.key and action.reduces and not (unapplied or failed):
-        return  # the program asks its state before it acts again
+    failed = payload.outcome == "failed"
+    if action.effect.undo == "impossible" and not failed:
+        fold.document.impossible_at = seq
     kept = Kept(
         action=action.action,
         tool=action.tool,
@@ -268,12 +260,25 @@ def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAc
         key=action.key,
         free=action.effect.is_free,
         failed=failed,
-        unapplied=unapplied,
+        unapplied=bool(payload.unapplied),
     )
-    if action.loop:
-        document.places.setdefault(action.loop, {})[key_of(action.tool, action.key)] = kept
-    elif action.key:
-        document.keyed[key_of(action.tool, action.key)] = kept
+    _keep(fold, seq, kept, action.loop, is_patched=patched, reduces=action.reduces)
+
+
+def _keep(fold: Fold, seq: int, kept: Kept, loop: str, *, is_patched: bool, reduces: bool) -> None:
+    """Keep an outcome for the call that will ask for it; entry `seq` has put it on this branch."""
+    document = fold.document
+    if is_patched:
+        document.changed = seq
+        drop_loose(document, fold.ledger, fold.epoch, keep_effects=True)
+    if not kept.free:
+        document.kept_at = seq
+    if not kept.key and reduces and not (kept.unapplied or kept.failed):
+        return  # the program asks its state before it acts again
+    if loop:
+        document.places.setdefault(loop, {})[key_of(kept.tool, kept.key)] = kept
+    elif kept.key:
+        document.keyed[key_of(kept.tool, kept.key)] = kept
     else:
         document.loose.append(kept)
 
@@ -285,7 +290,23 @@ def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _pa
         keep_effect_key(ledger, released)  # should an equal call come all the same, its service knows it
     document.loose = [kept for kept in document.loose if kept.action != payload.action]
     document.anchored = {key: kept for key, kept in document.anchored.items() if kept.action != payload.action}
-    ledger.facts.append(f"action {payload.action} is kept as it happened; no call will claim it")
+    ledger.facts.append(rollback.note_release(ledger, payload.action))
+
+
+def _action_reused(fold: Fold, header: Header, payload: e.ActionReused, patched: bool) -> None:  # noqa: FBT001
+    rollback.note_reuse(fold.document, fold.ledger, payload, header.seq)
+    kept = Kept(
+        action=payload.action,
+        tool=payload.tool,
+        digest=payload.digest,
+        intent=header.seq,
+        settled=payload.settled,
+        key=payload.key,
+        free=False,
+        unapplied=bool(payload.unapplied),
+    )
+    _keep(fold, header.seq, kept, payload.loop, is_patched=patched, reduces=payload.reduces)
+    rollback.note_impossible(fold.document, fold.ledger, header.seq)
 
 
 # --- the document ---------------------------------------------------------------------------------------------------
@@ -403,7 +424,7 @@ def _lesson_learned(fold: Fold, _header: Header, payload: e.LessonLearned, _patc
 
 
 def _rollback_began(fold: Fold, _header: Header, payload: e.RollbackBegan, _patched: bool) -> None:  # noqa: FBT001
-    fold.ledger.rollback = Rollback(to_seq=payload.to_seq, checkpoint=payload.checkpoint, moves=payload.moves)
+    rollback.begin(fold.ledger, payload)
 
 
 def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandoned, _patched: bool) -> None:  # noqa: FBT001
@@ -412,9 +433,7 @@ def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandon
 
 def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
     """`jump` has put the earlier document in place, with what its checkpoint held."""
-    ledger = fold.ledger
-    ledger.rollback, ledger.rollbacks = None, ledger.rollbacks + 1
-    ledger.open = {name: action for name, action in ledger.open.items() if not action.effect.is_free}
+    rollback.end(fold.ledger)
     fold.document.changed = header.seq
 
 
@@ -447,7 +466,7 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.ActionIntended: _action_intended,
     e.ActionSettled: _action_settled,
     e.ActionReleased: _action_released,
-    e.ActionReused: _recorded_only,
+    e.ActionReused: _action_reused,
     e.StateEdited: _state_edited,
     e.PlanAdopted: _plan_adopted,
     e.PositionMoved: _position_moved,

@@ -63,7 +63,7 @@ def decide(
     """
     del document  # read by the rows of later work (checkpoints, strategies)
     failure = None if has_returned else ledger.last_failure
-    doubtful = next((a for a in ledger.open.values() if _is_in_the_way(a, failure)), None)
+    doubtful = next((a for a in ledger.open.values() if _is_in_the_way(a, failure, ledger)), None)
     if doubtful is not None:
         question = f"did {doubtful.tool!r} (action {doubtful.action}) happen? settle it, then resume"
         return _give_up(rules, question), "effects_open"
@@ -82,13 +82,16 @@ def decide(
     ), "limit_reached"
 
 
-def _is_in_the_way(action: OpenAction, failure: Failure | None) -> bool:
+def _is_in_the_way(action: OpenAction, failure: Failure | None, ledger: Ledger) -> bool:
     """Whether a person must settle `action` first.
 
     A program that has returned will not ask for it again. One that failed is called anew: then keyed effects are sent
-    under the same key and probes are asked, and only an effect of which nobody can know stops it.
+    under the same key and probes are asked, and only an effect of which nobody can know stops it; one of a branch that
+    was left only where the call that failed has met it.
     """
     if action.effect.is_free:
+        return False
+    if failure is not None and action.action in ledger.standing and failure.action != action.action:
         return False
     return failure is None or (action.in_doubt and action.effect.retry == "never")
 

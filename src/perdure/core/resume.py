@@ -5,14 +5,14 @@ Pure: `find` looks at document and ledger, the engine obeys. The rules in words 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, Literal
 
 import msgspec
 
 from perdure.model.document import Document, Kept
-from perdure.model.effect import Effect
+from perdure.model.effect import Effect, Standing
 from perdure.model.ledger import Ledger, OpenAction
 
 
@@ -27,6 +27,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     takes_loose: bool = True  # False for poll tools and fresh=True
     reduces: bool = False  # it has a `then=`: the program asks its state before it makes the call again
     names: tuple[str, ...] = ()  # the tool's present name and its aliases
+    content: bytes = b""  # digest of the arguments by content, where that is another one
+    is_undo: bool = False  # the engine makes it, in a rollback: no call of the program is its equal
 
 
 class Fresh(msgspec.Struct, frozen=True):
@@ -69,7 +71,19 @@ class LeftBehind(msgspec.Struct, frozen=True):
     """An effect of this tool is on record that the program has not asked for again; this call may stand for it."""
 
 
-Finding = Fresh | Answered | Interrupted | Clash | Unanchored | Twin | LeftBehind
+class Reused(msgspec.Struct, frozen=True):
+    """A branch that was left has put an equal effect into the world, and it is still there: it answers the call."""
+
+    standing: Standing
+
+
+class UsedUp(msgspec.Struct, frozen=True):
+    """All equal effects of branches that were left have answered calls already, and a person is to allow another."""
+
+    standing: Standing  # the newest of them
+
+
+Finding = Fresh | Answered | Interrupted | Clash | Unanchored | Twin | LeftBehind | Reused | UsedUp
 _FRESH: Final = Fresh()
 
 
@@ -112,6 +126,11 @@ def key_of(tool: str, key: str) -> str:
     return f"{tool}\n{key}"
 
 
+def again_key(tool: str, digest: bytes) -> str:
+    """Return the key of the question whether an effect that is still in the world shall be made once more."""
+    return f"again {tool} {digest.hex()}"
+
+
 def failed_key_of(tool: str, call: Call | OpenAction) -> str:
     """Return the name under which the effect key of a failed call is kept: only an equal call may send it again."""
     return key_of(tool, f"{call.loop}\n{call.key}\n{call.digest.hex()}")
@@ -130,6 +149,21 @@ def find(
     if unanchored is not None:
         return Unanchored(unanchored)
     names = call.names or (call.tool,)
+    found = _find_here(call, names, document, ledger, claimed, index)
+    if ledger.standing and isinstance(found, Fresh) and not (call.effect.is_free or call.is_undo):
+        return _find_standing(call, names, ledger) or found
+    return found
+
+
+def _find_here(
+    call: Call,
+    names: tuple[str, ...],
+    document: Document,
+    ledger: Ledger,
+    claimed: AbstractSet[str],
+    index: LooseIndex,
+) -> Finding:
+    """Return how the present branch answers `call`."""
     if call.key:
         return _find_keyed(call, names, document, ledger, claimed)
     if call.takes_loose and document.loose:
@@ -169,7 +203,7 @@ def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str], *
     """
     waiting = [kept for kept in document.loose if not (kept.free or kept.failed) and kept.action not in claimed]
     loose = [f"{kept.tool} ({kept.action})" for kept in waiting]
-    held = [a for a in ledger.open.values() if not a.effect.is_free and a.action not in claimed]
+    held = [a for a in _open_here(ledger) if not a.effect.is_free and a.action not in claimed]
     open_ = [f"{a.tool} ({a.action})" for a in held if at_end or not a.key]
     return loose + open_
 
@@ -187,11 +221,34 @@ def rule_for(action: OpenAction) -> Literal["run", "probe", "doubt"]:
 
 def _loose_in_flight(ledger: Ledger, claimed: AbstractSet[str]) -> OpenAction | None:
     """Return the effect in flight whose outcome will be unanchored: a resumed program is refused at the same call."""
-    for action in ledger.open.values():
+    for action in _open_here(ledger):
         is_loose = not (action.effect.is_free or action.key or action.reduces or action.in_doubt)
         if is_loose and action.action in claimed:
             return action
     return None
+
+
+def _open_here(ledger: Ledger) -> Iterable[OpenAction]:
+    """Return the actions that are not over, without those of branches that were left."""
+    if not ledger.standing:
+        return ledger.open.values()
+    return [action for action in ledger.open.values() if action.action not in ledger.standing]
+
+
+def _find_standing(call: Call, names: tuple[str, ...], ledger: Ledger) -> Reused | UsedUp | Interrupted | None:
+    """Return the oldest equal effect of a branch that was left which has answered no call of this one yet.
+
+    One in doubt has to be settled first: the call is taken for the same, by the rule of its `retry`. What cannot be
+    taken back is not made once more without a person's word.
+    """
+    content = call.content or call.digest
+    equal = [one for one in ledger.standing.values() if one.tool in names and one.digest == content]
+    waiting = next((one for one in equal if not one.used), None)
+    if waiting is not None and not waiting.settled and waiting.action in ledger.open:
+        return Interrupted(ledger.open[waiting.action])
+    if waiting is not None:
+        return Reused(waiting)
+    return UsedUp(equal[-1]) if equal and call.effect.undo == "impossible" else None
 
 
 def _keyed(call: Call, names: tuple[str, ...], document: Document) -> Kept | None:
@@ -216,7 +273,7 @@ def _find_keyed(
         return found
     if call.loop:
         return LeftBehind() if _passes_one_in_body(call, names, document, ledger, claimed) else found
-    if document.anchored:
+    if document.anchored and not call.is_undo:
         anchored = _anchored(call, names, document)
         if anchored is not None and anchored.action not in claimed:
             return Answered(anchored)  # the program has given its call a key since
@@ -233,7 +290,8 @@ def _find_anchored(
     """
     anchored = _anchored(call, names, document)
     if anchored is not None:
-        is_told_apart = anchored.settled > document.edited and anchored.action not in claimed
+        since = max(anchored.settled, anchored.intent)  # of one that was reused, the intent is the later
+        is_told_apart = since > document.edited and anchored.action not in claimed
         return Answered(anchored) if is_told_apart and call.takes_loose else Twin(anchored)
     others = (kept for kept in document.anchored.values() if kept.tool in names and kept.action not in claimed)
     return next((Twin(kept) for kept in others), None)
@@ -251,7 +309,7 @@ def _passes_one_in_body(
     kept = (one for one in document.places.get(call.loop, {}).values() if not (one.free or one.failed))
     if any(one.tool in names and one.action not in claimed for one in kept):
         return True
-    open_ = (a for a in ledger.open.values() if a.loop == call.loop and not a.effect.is_free and a.tool in names)
+    open_ = (a for a in _open_here(ledger) if a.loop == call.loop and not a.effect.is_free and a.tool in names)
     return any(a.action not in claimed for a in open_)
 
 
@@ -260,7 +318,7 @@ def _passes_one(names: tuple[str, ...], document: Document, ledger: Ledger, clai
     loose = (kept for kept in document.loose if not (kept.free or kept.failed) and kept.tool in names)
     if any(kept.action not in claimed for kept in loose):
         return True
-    open_ = (a for a in ledger.open.values() if not (a.effect.is_free or a.key) and a.tool in names)
+    open_ = (a for a in _open_here(ledger) if not (a.effect.is_free or a.key) and a.tool in names)
     return any(a.action not in claimed for a in open_)
 
 
@@ -271,7 +329,7 @@ def _loose(equal: Sequence[Kept], names: tuple[str, ...], claimed: AbstractSet[s
 
 
 def _interrupted(call: Call, names: tuple[str, ...], ledger: Ledger, claimed: AbstractSet[str]) -> Finding:
-    for action in ledger.open.values():
+    for action in _open_here(ledger):
         if action.action in claimed and not action.in_doubt:
             continue  # in flight; but one in doubt is never sent anew as if it were another
         if action.tool not in names or action.loop != call.loop or action.key != call.key:

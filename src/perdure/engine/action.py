@@ -16,8 +16,19 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core import resume
-from perdure.core.resume import Answered, Call, Clash, Fresh, Interrupted, LeftBehind, Twin, Unanchored
-from perdure.engine import arguments, crashpoints, dispatch
+from perdure.core.resume import (
+    Answered,
+    Call,
+    Clash,
+    Fresh,
+    Interrupted,
+    LeftBehind,
+    Reused,
+    Twin,
+    Unanchored,
+    UsedUp,
+)
+from perdure.engine import arguments, crashpoints, dispatch, reusing
 from perdure.engine.boundary import Boundary, cancellations, comes_of_cancellation
 from perdure.engine.files import files_of
 from perdure.engine.loading import read_entry, result_of
@@ -36,7 +47,7 @@ from perdure.engine.outcomes import (
     write,
 )
 from perdure.engine.session import Session
-from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused, ReducerFailed, UsageError
+from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused, ReducerFailed, ToolInvalid, UsageError
 from perdure.limits import TICK_S
 from perdure.model import entry as e
 from perdure.model.failure import ErrorRecord
@@ -98,6 +109,8 @@ def prepare(
     effect = options.effect or tool.effect
     fold = session.fold
     result_type = tool.result_type if options.result_type is None else options.result_type  # may be refused: first
+    if effect.undo == "function":
+        _note_undoable(session, tool, name)
     place = None if options.key else options.place
     recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=bool(options.key or place))
     call = Call(
@@ -109,6 +122,8 @@ def prepare(
         takes_loose=not (tool.poll or options.fresh),
         reduces=then is not None,
         names=(name, *tool.aliases),
+        content=arguments.digest_of(recorded.plain) if fold.ledger.standing and not effect.is_free else b"",
+        is_undo=options.is_undo,
     )
     work = Work(
         session=session,
@@ -124,6 +139,14 @@ def prepare(
     if tool.may_write_files and fold.ledger.workspace:
         work.paths = paths_of(tool, work.given, fold.ledger.workspace)
     return work
+
+
+def _note_undoable(session: Session, tool: Tool[..., Any], name: str) -> None:
+    """Remember the tool for a rollback here; another process must find it, too, by its name. Raises ToolInvalid."""
+    if tool.undo_function is None or name not in {tool.name, *tool.aliases}:
+        why = "a rollback could not find what takes it back; declare it with `undo=`, and with that name"
+        raise ToolInvalid(name, why)
+    session.undoable[name] = tool
 
 
 async def _answer_alone(session: Session, work: Work) -> tuple[str, Outcome]:
@@ -149,9 +172,14 @@ async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
         case Interrupted(action):
             return action.action, await _go_on(session, work, action)
         case Fresh(effect_key):
-            if work.tool.key_parameter is not None:
-                work.effect_key = _effect_key(session, work, effect_key)
-            return work.action, await _run(session, work)
+            return await _set_out(session, work, effect_key)
+        case Reused(standing):
+            reused = await reusing.reuse(session, work, standing)
+            return await _answer(session, work) if reused is None else (standing.action, reused)
+        case UsedUp(standing):
+            if reusing.may_make_again(session, work, standing):
+                return await _set_out(session, work, "")
+            return standing.action, await reusing.reuse_again(session, work, standing)
         case Clash(seq):
             raise KeyReused(work.call.tool, work.call.key, seq)
         case Unanchored(kept):
@@ -164,6 +192,12 @@ async def _answer(session: Session, work: Work) -> tuple[str, Outcome]:
                 return await _answer(session, work)
             session.refuse_left_behind(f"another call of {work.call.tool!r}", at_end=True)
             raise KeyMissing(work.call.tool, fold.seq, f"perdure show {fold.ledger.name}")
+
+
+async def _set_out(session: Session, work: Work, effect_key: str) -> tuple[str, Outcome]:
+    if work.tool.key_parameter is not None:
+        work.effect_key = _effect_key(session, work, effect_key)
+    return work.action, await _run(session, work)
 
 
 async def _is_asked_for_after_all(session: Session, work: Work) -> bool:
@@ -273,7 +307,14 @@ async def _ask_the_world(session: Session, work: Work, earlier: OpenAction) -> O
         return await _leave_in_doubt(session, work, "the probe could not tell whether it happened")
     if found is False:
         return await _run(session, work)
-    return await succeed(session, work, None if found is True else found, by="probe")
+    value = None if found is True else found
+    if work.action not in session.fold.ledger.standing:
+        return await succeed(session, work, value, by="probe")
+    then, work.then = work.then, None  # it happened on a branch that was left; this call is then answered by it
+    await succeed(session, work, value, by="probe")
+    work.then = then
+    session.claimed.discard(work.action)
+    return (await _answer(session, work))[1]
 
 
 async def _leave_in_doubt(session: Session, work: Work, reason: str) -> Outcome:

@@ -62,10 +62,10 @@ def record(arguments: dict[str, object], touched: Touched, seq: int, *, keyed: b
     }
     raw = leaves.encode(shaped, shaping.writer, special=shaping)
     if not shaping.has_views:
-        return Recorded(raw, _digest(arguments), arguments, shaping.writer.blobs)
+        return Recorded(raw, digest_of(arguments), arguments, shaping.writer.blobs)
     marked = {name: _marked(value, touched, keyed=keyed) for name, value in arguments.items()}
     plain = {name: _plain(value) for name, value in arguments.items()}
-    return Recorded(raw, _digest(marked), plain, shaping.writer.blobs)
+    return Recorded(raw, digest_of(marked), plain, shaping.writer.blobs)
 
 
 def _record_leaves(arguments: dict[str, object]) -> Recorded:
@@ -129,7 +129,8 @@ class _Shaping:
         return NotImplemented
 
 
-def _digest(arguments: dict[str, object]) -> bytes:
+def digest_of(arguments: dict[str, object]) -> bytes:
+    """Return the digest of arguments in which no view stands: of their content."""
     return _digest_of(values.canonical(arguments))
 
 

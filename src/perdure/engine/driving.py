@@ -34,6 +34,7 @@ from perdure.errors import (
     OutcomeUnknown,
     PerdureError,
     ResumeDiverged,
+    RollbackUnderWay,
     RolledBack,
     StopRequested,
     StoreError,
@@ -127,7 +128,7 @@ async def obeyed(session: Session) -> AsyncGenerator[None]:
         yield
     except StopRequested as stop:
         await _end_what_runs(session)
-        raise await _obey_stop(session, stop) from None
+        raise await obey_stop(session, stop) from None
     except asyncio.CancelledError:
         await _end_what_runs(session, now=True)
         if session.stop is None:
@@ -135,7 +136,7 @@ async def obeyed(session: Session) -> AsyncGenerator[None]:
             raise
         if session.runner is not None:
             session.runner.uncancel()  # it was the request's own cancellation
-        raise await _obey_stop(session, session.stop) from None
+        raise await obey_stop(session, session.stop) from None
     except ResumeDiverged as diverged:
         action = shlex.split(diverged.next_command)[3] if "settle" in diverged.next_command else ""
         await ask_person(session, diverged.question, "diverged", action)
@@ -174,6 +175,9 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
     Raises ResumeDiverged or NeedsHuman instead where an effect is unclaimed, open or in doubt.
     """
     await session.drain()
+    if session.fold.ledger.rollback is not None:
+        line = _resume(session.fold.ledger.name)
+        raise RollbackUnderWay(session.task, "its program went on all the same, and is not listened to", line)
     session.refuse_left_behind("its end", at_end=True)
     document, ledger, world = session.fold.document, session.fold.ledger, session.world
     decision, row = recovery.decide(document, ledger, world.rules, world.clock.now(), has_returned=True)
@@ -282,7 +286,7 @@ async def _wait_until(session: Session, at: int) -> None:
         await asyncio.sleep(min(left, 0.25))
 
 
-async def _obey_stop(session: Session, stop: StopRequested) -> PerdureError:
+async def obey_stop(session: Session, stop: StopRequested) -> PerdureError:
     """Write what was asked for; return what `run` raises."""
     name, ledger = session.fold.ledger.name, session.fold.ledger
     match stop.what:
@@ -292,6 +296,9 @@ async def _obey_stop(session: Session, stop: StopRequested) -> PerdureError:
         case "fail":
             session.put(e.TaskFailedEntry(reason=stop.by))
             error = TaskFailed(session.task, f"task {name!r} failed: {stop.by}", _show(session))
+        case "undo":  # what failed is on record
+            ended = ledger.status == "failed"
+            return TaskFailed(session.task, ledger.reason, _show(session)) if ended else _needs_human(session)
         case "question":
             if not stop.key or ledger.question_key != stop.key:
                 await ask_person(session, stop.by, "question", key=stop.key)
@@ -323,6 +330,8 @@ def _needs_human(session: Session) -> NeedsHuman:
     ledger = session.fold.ledger
     doubtful = ledger.question_action
     command = _settle(ledger.name, doubtful) if doubtful else _show(session)
+    if ledger.rollback is not None and doubtful in ledger.rollback.undos:
+        command = _resume(ledger.name)
     if ledger.question_key:
         command = f"perdure answer {shlex.quote(ledger.name)} TEXT"
     return NeedsHuman(session.task, ledger.reason, command, ledger.name)

@@ -71,6 +71,11 @@ class Handle:
         return list(self._session.fold.ledger.lessons)
 
     @property
+    def facts(self) -> list[str]:
+        """What was stated as true, oldest first: by `fact`, by people, and of effects that a rollback had to leave."""
+        return list(self._session.fold.ledger.facts)
+
+    @property
     def state(self) -> Any:  # noqa: ANN401 - a MapView, shown by the program's `state_type`
         """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
         return self._session.fold.tree.view()

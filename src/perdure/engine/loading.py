@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from perdure.codec import leaves
 from perdure.codec.entries import GENESIS, first_prev, unpack_all
 from perdure.core import snapshots
 from perdure.core.fold import Fold
 from perdure.core.tracking import StateTree
+from perdure.engine.arguments import digest_of
 from perdure.errors import CodecError, Damaged
 from perdure.model import entry as e
 from perdure.model.entry import Entry
@@ -95,10 +96,27 @@ async def recorded_result(store: Store, task: str) -> object:
     return leaves.decode(bytes(raw), await blobs_of(store, task, seq, raw))
 
 
+async def arguments_of(store: Store, task: str, seq: int, intent: e.ActionIntended) -> dict[str, Any]:
+    """Return the arguments of a call by parameter name, as its tool got them: a view of the state as what it showed."""
+    raw = bytes(intent.arguments)
+    blobs = await blobs_of(store, task, seq, intent.arguments)
+    named = leaves.states_named(raw, blobs)
+    state = (await load_fold(store, task, max(named))).tree.root if named else None
+    return cast("dict[str, Any]", leaves.decode(raw, blobs, state=state))
+
+
+async def digest_of_content(store: Store, task: str, seq: int, intent: e.ActionIntended) -> bytes:
+    """Return the digest of a call's arguments by content: the recorded one, unless views of the state are there."""
+    raw = bytes(intent.arguments)
+    if not leaves.states_named(raw, await blobs_of(store, task, seq, intent.arguments)):
+        return intent.digest
+    return digest_of(await arguments_of(store, task, seq, intent))
+
+
 async def operations_of(store: Store, task: str, entry: Entry) -> tuple[Op, ...]:
     """Return the operations of the entry's patch, () where it has none; references are resolved."""
     payload = entry.payload
-    if not isinstance(payload, e.ActionSettled | e.StateEdited) or not bytes(payload.patch):
+    if not isinstance(payload, e.ActionSettled | e.ActionReused | e.StateEdited) or not bytes(payload.patch):
         return ()
     result = payload.result if isinstance(payload, e.ActionSettled) else e.NOTHING
     patch = bytes(payload.patch)

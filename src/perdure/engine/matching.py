@@ -7,14 +7,17 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, cast
 
-from perdure.codec import values
+from perdure.codec import leaves, values
 from perdure.engine.driving import Drivable
+from perdure.engine.loading import blobs_of, read_entry
+from perdure.engine.migrations import is_same_start
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.session import Session
-from perdure.errors import Fenced, TaskBusy, TaskCancelled, TaskFailed, TaskMismatch
+from perdure.errors import Fenced, TaskBusy, TaskCancelled, TaskFailed, TaskMismatch, UsageError
 from perdure.model import entry as e
 from perdure.model.ids import Holder, check_name
 from perdure.model.status import TaskSummary
+from perdure.ports import Store
 
 
 def started_by(
@@ -40,6 +43,19 @@ def refuse_other_place(found: TaskSummary, started: e.TaskStarted) -> None:
         raise TaskMismatch(found.name, "goal")
     if started.workspace and found.workspace != started.workspace:
         raise TaskMismatch(found.name, f"workspace ({found.workspace or 'none'})")
+
+
+async def refuse_other(store: Store, found: TaskSummary, started: e.TaskStarted, program: Drivable) -> None:
+    """Raise TaskMismatch where `found` was started with another goal, workspace, state or arguments."""
+    refuse_other_place(found, started)
+    recorded = e.start_of((await read_entry(store, found.task, 1)).payload)
+    if recorded is None:
+        raise UsageError(f"entry 1 of task {found.task!r} is not its start")
+    if canonical_arguments(recorded.driver.arguments) != canonical_arguments(started.driver.arguments):
+        raise TaskMismatch(found.name, "args")
+    state = leaves.decode(bytes(recorded.state), await blobs_of(store, found.task, 1, recorded.state))
+    if not is_same_start(program, cast("dict[str, Any]", state), recorded.state_version):
+        raise TaskMismatch(found.name, "initial state")
 
 
 def placed(workspace: str) -> str:

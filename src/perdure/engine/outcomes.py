@@ -49,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     result_type: Any = None
     effect: Effect | None = None
     name: str = ""
+    is_undo: bool = False  # set by the engine: the call takes another one back
 
 
 class Work(msgspec.Struct, kw_only=True):

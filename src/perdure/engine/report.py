@@ -56,7 +56,8 @@ def _state(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
 
 
 def _last_action(fold: Fold) -> ReportRow:
-    effects = [action for action in fold.ledger.open.values() if not action.effect.is_free]
+    held = fold.ledger.standing  # of branches that were left: an equal call meets them, or the end of the program
+    effects = [one for one in fold.ledger.open.values() if not (one.effect.is_free or one.action in held)]
     if not fold.ledger.open:
         return ReportRow("ok", "last action", f"settled; {fold.ledger.actions} actions are done")
     if not effects:

@@ -1,69 +1,141 @@
 """Going back to a checkpoint: a sequence of entries that can be killed anywhere; the next opener finishes it.
 
-    RollbackBegan ─ each participant's moves, in order ─ RolledBack ─ snapshot
+    RollbackBegan ─ each participant's moves, in order ─ RolledBack, facts that are carried ─ snapshot
 
-The state is the first participant and has no moves of its own: `RolledBack` itself makes the document jump. Workspace
-and effects join as further participants.
+`RollbackBegan` fixes what is to be done, so that whoever finishes it does the same. The state has no moves of its own:
+`RolledBack` itself makes the document jump. First of the participants are the effects (`engine/undoing.py`), since a
+rollback can be given up only until the first undo is sent. `core/rollback.py` says what lies behind a checkpoint.
 """
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
+import msgspec
+
+from perdure.core import rollback as core
+from perdure.core.fold import Fold
+from perdure.core.rollback import Behind, Gatherer
 from perdure.engine import crashpoints
 from perdure.engine.files import files_of
-from perdure.engine.loading import entries, load_fold
+from perdure.engine.loading import arguments_of, digest_of_content, entries, load_fold, read_entry
 from perdure.engine.session import Session
-from perdure.errors import ActionsInFlight, CheckpointUnknown, RolledBack
+from perdure.engine.undoing import CARRY, Effects, carry_move, fact_in, undo_move
+from perdure.errors import (
+    ActionsInFlight,
+    CheckpointUnknown,
+    Damaged,
+    RollbackRefused,
+    RollbackUnderWay,
+    RolledBack,
+    UsageError,
+)
+from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.document import Document
-from perdure.ports import Participant
+from perdure.model.effect import Standing
+from perdure.model.ids import cut_text
+from perdure.ports import Participant, Store
 
-START: Final = "start"  # TaskStarted is checkpoint 0
-_EFFECTS_NAMED_MAX: Final = 10
+START: Final = core.START
+_ARGUMENTS_SHOWN: Final = 200  # bytes of an effect's arguments in a fact
+
+
+class Ahead(msgspec.Struct, frozen=True, kw_only=True):
+    """A rollback as it would go: read from the journal, nothing done."""
+
+    to_seq: int
+    checkpoint: str
+    behind: tuple[Behind, ...]  # effects behind the checkpoint, oldest first
+    standing: tuple[Standing, ...]  # those of them that are in the world until something takes them back
+
+    @property
+    def impossible(self) -> tuple[Behind, ...]:
+        """Those that nothing takes back."""
+        return tuple(one for one in self.behind if one.effect.undo == "impossible")
+
+    @property
+    def undone(self) -> tuple[Behind, ...]:
+        """Those that a function takes back, in the order in which it is called: newest first."""
+        found = [one for one in self.behind if one.effect.undo == "function"]
+        return tuple(sorted(found, key=lambda one: one.at, reverse=True))
+
+
+async def look_ahead(store: Store, fold: Fold, name: str) -> Ahead:
+    """Return what a rollback to `name` would have to deal with. Raises CheckpointUnknown."""
+    to_seq = find_checkpoint(fold.document, fold.task, name)
+    gatherer = Gatherer(to_seq, fold.ledger)
+    intents: dict[str, e.Entry] = {}
+    async for entry in entries(store, fold.task, to_seq):
+        if missing := gatherer.needs(entry):
+            _take(gatherer, intents, await read_entry(store, fold.task, missing))
+        _take(gatherer, intents, entry)
+    behind = gatherer.found()
+    standing = [await _standing(store, fold, one, intents.get(one.action)) for one in behind if one.stands]
+    return Ahead(to_seq=to_seq, checkpoint=name, behind=tuple(behind), standing=tuple(standing))
 
 
 async def roll_back(
-    session: Session, name: str, *, reason: str = "", participants: tuple[Participant, ...] = ()
+    session: Session, name: str, *, reason: str = "", carry: bool = False, force: bool = False
 ) -> RolledBack:
     """Roll the task back to the newest checkpoint `name` ("name#2": the second; "start": the beginning).
 
-    Effects behind the checkpoint stay in the world: they are named in a note and in the journal. Returns the exception
-    that unwinds the program. Raises CheckpointUnknown; ActionsInFlight while actions run or
-    effects are open, since those could no longer be told apart from what the new branch does.
+    Effects behind the checkpoint are taken back where they have an undo. Those that cannot be stay in the world and
+    answer equal calls of the new branch: with `carry` each is also stated as a fact, with `force` not. Returns the
+    exception that unwinds the program. Raises CheckpointUnknown; RollbackRefused where something cannot be taken back
+    and neither is said; ToolNotFound; ActionsInFlight while actions run.
     """
-    open_effects = [a.action for a in session.fold.ledger.open.values() if not a.effect.is_free]
-    open_edit = () if session.edit_closed.is_set() else ("an open edit",)
-    if session.running or open_effects or open_edit:
-        raise ActionsInFlight("rollback", (*session.running, *open_effects, *open_edit))
-    to_seq = find_checkpoint(session.fold.document, session.task, name)
-    participants = participants or _participants(session)
-    moves = [f"{one.name} {move}" for one in participants for move in await one.prepare(to_seq)]
-    kept = await _effects_after(session, to_seq)
-    if kept:
-        text = f"rollback to {name!r}: {len(kept)} effect(s) stay in the world: {', '.join(kept[:_EFFECTS_NAMED_MAX])}"
-        session.put(e.NoteWritten(text=text))
-        session.tell("note", text=text)
-    session.put(e.RollbackBegan(to_seq=to_seq, checkpoint=name, reason=reason, moves=tuple(moves)))
+    if carry and force:
+        raise UsageError("carry and force exclude each other: either the new branch is told of the effects, or not")
+    _refuse_in_flight(session)
     await session.commit()
+    ahead = await look_ahead(session.world.store, session.fold, name)
+    if ahead.impossible and not (carry or force):
+        line = f"perdure rollback {shlex.quote(session.fold.ledger.name)} --to {shlex.quote(name)}"
+        raise RollbackRefused(session.task, name, tuple(map(str, ahead.impossible)), line)
+    moves = [undo_move(one) for one in ahead.undone]
+    if carry:
+        moves += [carry_move(one, await _fact_of(session, one)) for one in ahead.impossible if one.is_claimable]
+    for one in ahead.undone:
+        await Effects(session).check(one)
+    files = files_of(session)
+    if files is not None:
+        moves += [f"{files.name} {move}" for move in await files.prepare(ahead.to_seq)]
+    _refuse_in_flight(session)
+    session.put(
+        e.RollbackBegan(
+            to_seq=ahead.to_seq, checkpoint=name, reason=reason, moves=tuple(moves), standing=ahead.standing
+        )
+    )
+    await session.commit()
+    session.tell("rollback_began", checkpoint=name, to_seq=ahead.to_seq, moves=moves)
     crashpoints.reach("during_rollback")
-    await finish_rollback(session, participants)
+    await finish_rollback(session)
     return RolledBack(session.task, name)
 
 
-async def finish_rollback(session: Session, participants: tuple[Participant, ...] = ()) -> None:
-    """Bring the rollback on record to its end; does nothing where none is under way."""
+async def finish_rollback(session: Session) -> None:
+    """Bring the rollback on record to its end; does nothing where none is under way.
+
+    Raises StopRequested where an undo fails (a person is asked, the next opener tries it again), ToolNotFound.
+    """
     pending = session.fold.ledger.rollback
     if pending is None:
         return
-    participants = participants or _participants(session)
-    by_name = {participant.name: participant for participant in participants}
+    session.lap += 1  # the call of the program is over, whatever it catches
+    session.claimed.clear()
+    files = files_of(session)
+    participants: dict[str, Participant] = {one.name: one for one in (Effects(session), files) if one is not None}
     for move in pending.moves:
         crashpoints.reach("during_rollback")
         owner, _, what = move.partition(" ")
-        await by_name[owner].apply(what)
+        await participants[owner].apply(what)
     earlier = await load_fold(session.world.store, session.task, pending.to_seq)
     session.sequencer.jump(e.RolledBackEntry(to_seq=pending.to_seq, checkpoint=pending.checkpoint), earlier)
+    for move in pending.moves:
+        if move.startswith(CARRY):
+            session.put(e.FactStated(text=fact_in(move), source="rollback"))
     session.claimed.clear()
     session.lap += 1
     try:
@@ -72,19 +144,38 @@ async def finish_rollback(session: Session, participants: tuple[Participant, ...
     finally:
         await session.commit()
     crashpoints.reach("during_rollback")
-    for participant in participants:
+    for participant in participants.values():
         await participant.done(pending.to_seq)
     session.tell("rolled_back", checkpoint=pending.checkpoint, to_seq=pending.to_seq)
 
 
-def _participants(session: Session) -> tuple[Participant, ...]:
-    """Return what takes part in a rollback of this task, beside its state."""
-    files = files_of(session)
-    return (files,) if files is not None else ()
+async def abandon_rollback(session: Session, reason: str) -> None:
+    """Give up the rollback on record: the task goes on where it was. Raises RollbackUnderWay, UsageError.
+
+    Possible until something of it is done: the first undo sent, or (where there is none) the files touched.
+    """
+    pending = session.fold.ledger.rollback
+    line = f"perdure resume {shlex.quote(session.fold.ledger.name)}"
+    if pending is None:
+        raise UsageError(f"task {session.fold.ledger.name!r} is in no rollback; there is nothing to give up")
+    if pending.undos:
+        sent = next(iter(pending.undos.values()))
+        raise RollbackUnderWay(
+            session.task, f"{sent.tool!r} was sent (entry {sent.intent}), it only goes forward", line
+        )
+    if pending.moves and not Effects.is_first(pending.moves):
+        raise RollbackUnderWay(session.task, "its files may be on their way back, it only goes forward", line)
+    session.put(e.RollbackAbandoned(reason=reason))
+    await session.commit()
+    session.tell("rollback_abandoned", checkpoint=pending.checkpoint)
 
 
 def find_checkpoint(document: Document, task: str, name: str) -> int:
-    """Return the seq of the newest checkpoint called `name`, of the n-th for "name#n", 1 for "start"."""
+    """Return the seq of the checkpoint that `name` means.
+
+    The newest of that name; "name#n": the n-th; "start": the beginning; "effect": behind the newest effect that cannot
+    be taken back; a number: the checkpoint with that seq. Raises CheckpointUnknown.
+    """
     marks = document.checkpoints
     found = [mark.seq for mark in marks if mark.name == name]
     if found:
@@ -93,22 +184,56 @@ def find_checkpoint(document: Document, task: str, name: str) -> int:
     numbered = [mark.seq for mark in marks if mark.name == base]
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(numbered):
         return numbered[int(number) - 1]
-    if name == START:
-        return 1
-    raise CheckpointUnknown(task, name, (START, *dict.fromkeys(mark.name for mark in marks)))
+    for mark in core.checkpoints(document):
+        if name in {str(mark.seq), mark.name}:
+            return mark.seq
+    names = reversed([mark.name for mark in core.checkpoints(document)])
+    raise CheckpointUnknown(task, name, tuple(dict.fromkeys(names)))
 
 
-async def _effects_after(session: Session, to_seq: int) -> list[str]:
-    """Return the effects that happened behind entry `to_seq`, as "tool (action id)"."""
-    await session.commit()
-    intended: dict[str, str] = {}
-    happened: list[str] = []
-    async for entry in entries(session.world.store, session.task, to_seq):
-        match entry.payload:
-            case e.ActionIntended(action=action, tool=tool, effect=effect) if not effect.is_free:
-                intended[action] = tool
-            case e.ActionSettled(action=action, outcome="succeeded") if action in intended:
-                happened.append(f"{intended[action]} ({action})")
-            case _:
-                pass
-    return happened
+def _refuse_in_flight(session: Session) -> None:
+    """Raise ActionsInFlight while something could still arrive, or be written, on the branch that is to be left."""
+    open_edit = () if session.edit_closed.is_set() else ("an open edit",)
+    if session.running or session.late or open_edit:
+        raise ActionsInFlight("rollback", (*session.running, *session.late, *open_edit))
+    if session.fold.ledger.rollback is not None:
+        line = f"perdure resume {shlex.quote(session.fold.ledger.name)}"
+        raise RollbackUnderWay(session.task, "another cannot begin before it is over", line)
+
+
+def _take(gatherer: Gatherer, intents: dict[str, e.Entry], entry: e.Entry) -> None:
+    gatherer.take(entry)
+    if isinstance(entry.payload, e.ActionIntended) and not entry.payload.effect.is_free:
+        intents[entry.payload.action] = entry
+
+
+async def _standing(store: Store, fold: Fold, one: Behind, intent: e.Entry | None) -> Standing:
+    """Return what the ledger is to keep of an effect. One that was reused goes back to what it was before."""
+    if intent is None or not isinstance(intent.payload, e.ActionIntended):
+        known = fold.ledger.standing.get(one.action)
+        if known is None:
+            raise Damaged(fold.task, one.at, f"the intent of action {one.action} is missing")
+        return msgspec.structs.replace(known, used=False)
+    return Standing(
+        action=one.action,
+        tool=one.tool,
+        digest=await digest_of_content(store, fold.task, intent.header.seq, intent.payload),
+        settled=one.settled,
+        undo=one.effect.undo,
+        used=not one.is_claimable,
+    )
+
+
+async def _fact_of(session: Session, one: Behind) -> str:
+    """Return the sentence that tells a new branch of an effect that stays."""
+    store, task = session.world.store, session.task
+    seq = one.intent
+    if not seq:  # it was reused: its outcome names its intent
+        settled = (await read_entry(store, task, one.settled)).payload
+        seq = settled.intent if isinstance(settled, e.ActionSettled) else 0
+    intent = (await read_entry(store, task, seq)).payload
+    given = await arguments_of(store, task, seq, intent) if isinstance(intent, e.ActionIntended) else {}
+    shown = cut_text(", ".join(f"{name}={value!r}" for name, value in given.items()), _ARGUMENTS_SHOWN)
+    how = "may have happened" if one.is_in_doubt else "has happened"
+    text = f"{one.tool}({shown}) {how} on a branch that was left, and stays in the world (action {one.action})"
+    return cut_text(text, ERROR_MESSAGE_BYTES_MAX)

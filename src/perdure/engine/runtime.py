@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -20,28 +20,28 @@ from perdure.codec import leaves, values
 from perdure.codec.leaves import LeafWriter
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
-from perdure.engine import crashpoints, leases
+from perdure.engine import beat, crashpoints, leases
 from perdure.engine.asking import take_word
-from perdure.engine.driving import Drivable, drive, finish, hand_over, obeyed, refuse_crash_loop, ungrouped
+from perdure.engine.driving import Drivable, drive, finish, hand_over, obey_stop, obeyed, refuse_crash_loop, ungrouped
 from perdure.engine.files import mend_files
 from perdure.engine.forking import ForkPlan, make_fork, plan_fork, refuse_half
 from perdure.engine.leases import Presence
-from perdure.engine.loading import blobs_of, load_fold, read_entry, recorded_result
+from perdure.engine.loading import load_fold, recorded_result
 from perdure.engine.mailbox import Mailbox, still_asked
 from perdure.engine.marking import mark_by_hand
 from perdure.engine.matching import (
-    canonical_arguments,
     checked_arguments,
     placed,
     recorded_arguments,
     refuse_ended,
+    refuse_other,
     refuse_other_place,
     started_by,
     taken_over,
 )
-from perdure.engine.migrations import is_same_start, prepare
+from perdure.engine.migrations import prepare
 from perdure.engine.report import ReportRow, report
-from perdure.engine.rollback import finish_rollback, roll_back
+from perdure.engine.rollback import abandon_rollback, finish_rollback, roll_back
 from perdure.engine.scribe import Scribe
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.session import Session, World
@@ -58,7 +58,6 @@ from perdure.errors import (
     TaskAmbiguous,
     TaskBusy,
     TaskFinished,
-    TaskMismatch,
     TaskUnknown,
     UsageError,
 )
@@ -113,9 +112,9 @@ class Runtime:
         self.scribe = Scribe(store, clock, None)
 
     async def __aenter__(self) -> Self:
-        self._ticker.every(TICK_S, self._flush_lazy)
-        self._ticker.every(INBOX_POLL_S, self._look_into_mailbox)
-        self._ticker.every(self._world.lease_ttl_s / LEASE_BEATS_PER_TTL, self._renew)
+        self._ticker.every(TICK_S, lambda: beat.flush_lazy(self._sessions, self._world.clock))
+        self._ticker.every(INBOX_POLL_S, lambda: self._mailbox.look(self._sessions))
+        self._ticker.every(self._world.lease_ttl_s / LEASE_BEATS_PER_TTL, lambda: beat.renew(self._sessions))
         if not self.scribe.is_idle:
             self._ticker.every(LOG_BEAT_S, lambda: self.scribe.look(self._sessions))
         self._ticker.start()
@@ -154,7 +153,7 @@ class Runtime:
         if found is None or (new and found.is_finished):
             session = await self._opened(self._start(started, program.state))
             return await self._drive(session, program, arguments)
-        await self._refuse_other(found, started, program)
+        await refuse_other(self.store, found, started, program)
         if found.status == "needs_human":
             raise NeedsHuman(found.task, found.reason, f"perdure show {shlex.quote(found.name)}", found.name)
         return await self._go_on(found, program, by_hand=False)
@@ -172,7 +171,7 @@ class Runtime:
         if summary.is_finished and not (again and summary.status == "failed"):
             refuse_ended(summary)
             return await self.result(summary.task)
-        session = await self._opened(self._claim(summary, by_hand=by_hand))
+        session = await self._opened(self._claim(summary, by_hand=by_hand, program=program))
         if session.stop is not None:
             return await self._drive(session, program, {})
         try:
@@ -250,15 +249,42 @@ class Runtime:
     # --- from outside -----------------------------------------------------------------------------------------------
     async def settle(self, task: str, action: str, outcome: Outcome | None, *, by: str = "person") -> None:
         """Say how an open or doubtful action of a task that nobody holds ended; None keeps it as a fact."""
-        session = await self._opened(self._claim(await self.store.find(task), by_hand=True))
+        session = await self._opened(self._claim(await self.store.find(task), by_hand=True, finish=False))
         async with self._held(session):
             await settle(session, action, outcome, by=by)
 
-    async def rollback(self, task: str, checkpoint: str, *, by: str = "person") -> None:
-        """Roll the state of a task that nobody holds back to `checkpoint`. Raises TaskFinished."""
-        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
+    async def rollback(
+        self,
+        task: str,
+        checkpoint: str,
+        *,
+        by: str = "person",
+        carry: bool = False,
+        force: bool = False,
+        program: Drivable | None = None,
+    ) -> None:
+        """Roll a task that nobody holds back to `checkpoint`: state, effects and files.
+
+        What a tool has done is taken back by its `undo=`, looked for first in the module of `program`. Effects that
+        cannot be taken back stop it, unless they are to stay: `carry` tells the new branch of each by a fact, `force`
+        does not. Raises CheckpointUnknown, RollbackRefused, ToolNotFound, TaskFinished, TaskBusy; NeedsHuman where an
+        undo fails.
+        """
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True, program=program))
         async with self._held(session):
-            await roll_back(session, checkpoint, reason=f"asked for by a {by}")
+            try:
+                await roll_back(session, checkpoint, reason=f"asked for by a {by}", carry=carry, force=force)
+            except StopRequested as stop:
+                raise await obey_stop(session, stop) from None
+
+    async def abandon_rollback(self, task: str, *, by: str = "person") -> None:
+        """Give up a rollback that was interrupted: the task goes on where it was.
+
+        Possible until its first undo is sent. Raises RollbackUnderWay; UsageError where none is under way.
+        """
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True, finish=False))
+        async with self._held(session):
+            await abandon_rollback(session, f"given up by a {by}")
 
     async def checkpoint(self, task: str, name: str, *, by: str = "person") -> int:
         """Mark a task that nobody holds; return the entry. Raises TaskBusy, TaskFinished, ActionsInFlight."""
@@ -284,14 +310,14 @@ class Runtime:
 
     async def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""
-        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True, finish=False))
         async with self._held(session):
             session.put(e.TaskCancelledEntry(by=by) if what == "cancel" else e.TaskPausedEntry(by="person"))
             await session.commit()
 
     async def say(self, task: str, message: Message) -> str:
         """Tell or answer a task that nobody holds; return the question answered. Raises TaskBusy, NothingAsked."""
-        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True))
+        session = await self._opened(self._claim(await self._unfinished(task), by_hand=True, finish=False))
         async with self._held(session):
             return await take_word(session, message)
 
@@ -362,13 +388,16 @@ class Runtime:
         session.tell("task_started", name=started.name, goal=started.goal)
         return session
 
-    async def _claim(self, summary: TaskSummary, *, by_hand: bool) -> Session:
+    async def _claim(
+        self, summary: TaskSummary, *, by_hand: bool, program: Drivable | None = None, finish: bool = True
+    ) -> Session:
+        """Take the lease of a task; `finish` a rollback that was under way, with the tools of `program`."""
         task = summary.task
         if task in self._sessions or task in self._opening:
             raise TaskBusy(task, f"this process ({os.getpid()})", summary.name)
         self._opening.add(task)
         try:
-            return await self._claim_alone(task, by_hand=by_hand)
+            return await self._claim_alone(task, program, by_hand=by_hand, finish=finish)
         except TaskBusy as busy:
             raise TaskBusy(task, busy.holder, summary.name) from busy
         except Fenced as fenced:
@@ -376,7 +405,7 @@ class Runtime:
         finally:
             self._opening.discard(task)
 
-    async def _claim_alone(self, task: str, *, by_hand: bool) -> Session:
+    async def _claim_alone(self, task: str, program: Drivable | None, *, by_hand: bool, finish: bool) -> Session:
         crashpoints.reach("during_recovery")
         lease, crashed = await leases.claim(
             self.store, task, self._presence, self._world.clock, self._world.lease_ttl_s
@@ -395,10 +424,16 @@ class Runtime:
             session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=by_hand, after_crash=crashed))
             await session.commit()
             crashpoints.reach("during_recovery")
-            await finish_rollback(session)
+            session.module = getattr(getattr(program, "fn", None), "__module__", "")
+            if finish:
+                await finish_rollback(session)
             session.stop = still_asked(session, by_hand=by_hand)
             if session.stop is None:
                 await refuse_crash_loop(session)
+        except StopRequested as stop:  # an undo has failed
+            ended = await obey_stop(session, stop)
+            await self._release(session)
+            raise ended from None
         except BaseException:
             await self._release(session)
             raise
@@ -413,19 +448,6 @@ class Runtime:
         self._sessions[fold.task] = session
         self._snapshotter.watch(session)
         return session
-
-    async def _refuse_other(self, found: TaskSummary, started: e.TaskStarted, program: Drivable) -> None:
-        """Raise TaskMismatch where `found` was started with another goal, workspace, state or arguments."""
-        refuse_other_place(found, started)
-        first = await read_entry(self.store, found.task, 1)
-        recorded = e.start_of(first.payload)
-        if recorded is None:
-            raise UsageError(f"entry 1 of task {found.task!r} is not its start")
-        if canonical_arguments(recorded.driver.arguments) != canonical_arguments(started.driver.arguments):
-            raise TaskMismatch(found.name, "args")
-        state = leaves.decode(bytes(recorded.state), await blobs_of(self.store, found.task, 1, recorded.state))
-        if not is_same_start(program, cast("dict[str, Any]", state), recorded.state_version):
-            raise TaskMismatch(found.name, "initial state")
 
     # --- holding and ending -----------------------------------------------------------------------------------------
     async def _drive(self, session: Session, program: Drivable, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
@@ -471,28 +493,6 @@ class Runtime:
     async def result(self, task: str) -> Any:  # noqa: ANN401
         """Return the recorded result of a succeeded task; None where there is none."""
         return await recorded_result(self.store, task)
-
-    # --- the beat ---------------------------------------------------------------------------------------------------
-    async def _flush_lazy(self) -> None:
-        """Commit intents that have waited for their outcome for over a beat.
-
-        Nobody waits for it: a refusal kills the session, and its owner is told at his next call.
-        """
-        now = self._world.clock.monotonic()
-        for session in list(self._sessions.values()):
-            since = session.sequencer.pending_since
-            if since is not None and now - since >= TICK_S and session.sequencer.dead is None:
-                await session.commit()
-
-    async def _look_into_mailbox(self) -> None:
-        await self._mailbox.look(self._sessions)
-
-    async def _renew(self) -> None:
-        """Renew all leases, so that a loss is known by the next beat; while this loop hangs, the store keeps them."""
-        for session in list(self._sessions.values()):
-            if session.sequencer.dead is None:
-                with contextlib.suppress(StoreError):  # its owner is told at his next call
-                    await session.renew()
 
 
 __all__ = ["RolledBack", "Runtime"]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shlex
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -148,6 +148,10 @@ class Session:
         self.received: set[str] = set()  # messages on record, whose append may still be on its way
         self.is_closed = False
         self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
+        self.is_undoing = False  # the rollback under way makes its own calls, and nobody else
+        self.undoable: dict[str, Tool[..., Any]] = {}  # tools with an undo that were called here, by recorded name
+        self.module = ""  # of the program: there the tools of actions on record are looked for first
+        self.perform: Callable[..., Coroutine[Any, Any, tuple[str, Outcome]]] | None = None  # of undos, in a replay
         self.after_commit: Callable[[], None] | None = None  # the snapshot policy listens here
         self.milestones: tuple[Milestone, ...] = ()  # functions of the program's module
         self.untold: list[tuple[str, dict[str, Any]]] = []  # what hooks are told once it is durable: event, fields
@@ -194,7 +198,7 @@ class Session:
     def gate(self, what: str, lap: int) -> None:
         """Raise what forbids `what` at this moment to code of call number `lap` of the program."""
         self.refuse_other_lap(lap)
-        if self.fold.ledger.rollback is not None:
+        if self.fold.ledger.rollback is not None and not self.is_undoing:
             raise BranchLeft(self.task, self.fold.branch)
         if self.stop is not None:
             raise self.stop

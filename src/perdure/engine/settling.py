@@ -18,19 +18,25 @@ from perdure.tools.results import dump
 async def settle(session: Session, action_id: str, outcome: Outcome | None, *, by: str) -> None:
     """Record `outcome` for an action that is open or in doubt; None keeps it as a fact that no call will claim.
 
-    Succeeded: a later equal call is answered with the result (its `then=` still runs). Failed: it is made again.
+    Succeeded: a later equal call is answered with the result (its `then=` still runs). Failed: it is made again. The
+    undo of a rollback under way counts as done with the one, and with None what it was to take back stays.
     Raises ActionUnknown for any other action.
     """
     open_ = session.fold.ledger.open.get(action_id)
-    document = session.fold.document
+    document, rollback = session.fold.document, session.fold.ledger.rollback
+    undo = rollback.undos.get(action_id) if rollback is not None else None
     loose = any(kept.action == action_id for kept in (*document.loose, *document.anchored.values()))
     files = files_of(session) if open_ is not None and open_.paths else None
     if files is not None and open_ is not None:
         await files.take_in(open_.paths, open_.action)  # from here on what changes is no longer its doing
-    if outcome is None and (open_ is not None or loose):
+    if outcome is None and (open_ is not None or loose or undo is not None):
         session.put(e.ActionReleased(action=action_id, by=by))
     elif outcome is not None and open_ is not None:
         _put_outcome(session, open_, outcome, by)
+    elif undo is not None and isinstance(outcome, Succeeded):  # it failed, and counts as done all the same
+        raw, writer = _encoded(outcome.result)
+        done = e.ActionSettled(action=action_id, intent=undo.intent, outcome="succeeded", result=raw, by=by)
+        session.put(done, blobs=writer.blobs)
     else:
         raise ActionUnknown(session.task, action_id)
     answered = session.fold.ledger.status == "needs_human"
@@ -40,12 +46,17 @@ async def settle(session: Session, action_id: str, outcome: Outcome | None, *, b
     await session.commit()
 
 
+def _encoded(result: object) -> tuple[msgspec.Raw, LeafWriter]:
+    writer = LeafWriter()
+    return msgspec.Raw(leaves.encode(dump(result), writer)), writer
+
+
 def _put_outcome(session: Session, action: OpenAction, outcome: Outcome, by: str) -> None:
     writer = LeafWriter()
     common = {"action": action.action, "intent": action.intent, "by": by}
     match outcome:
         case Succeeded(result):
-            raw = msgspec.Raw(leaves.encode(dump(result), writer))
+            raw, writer = _encoded(result)
             unapplied = f"settled by {by}" if action.reduces else ""
             entry = e.ActionSettled(outcome="succeeded", result=raw, unapplied=unapplied, **common)  # type: ignore[arg-type]  # all of them fit
         case Failed(error):

@@ -189,10 +189,15 @@ class Task(Handle):
         if self._session.running:
             raise ActionsInFlight(f"checkpoint {name!r}", tuple(self._session.running))
 
-    async def rollback(self, name: str, *, reason: str = "") -> Never:
-        """Go back to the newest checkpoint `name` ("name#2": the second); never returns."""
+    async def rollback(self, name: str, *, reason: str = "", carry: bool = False, force: bool = False) -> Never:
+        """Go back to the newest checkpoint `name` ("name#2": the second, "start": the beginning); never returns.
+
+        State, files, and what tools with an `undo=` have done since go back. Effects that cannot be taken back stop it
+        (RollbackRefused), unless they are to stay: `carry` adds each to `task.facts`, `force` does not. Equal calls are
+        answered by them in either case.
+        """
         self._session.gate("rollback", self._lap)
-        raise await roll_back(self._session, name, reason=reason)
+        raise await roll_back(self._session, name, reason=reason, carry=carry, force=force)
 
     async def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - it is the point of the call
         """Judge something: True is recorded as progress, False raises CheckFailed.

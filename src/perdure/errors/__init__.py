@@ -30,6 +30,7 @@ PerdureError
 │   ├── LimitExceeded      a number of ``limits.py`` was passed
 │   ├── ReadOnlyState, StaleView, EditClash, EditOpen
 │   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
+│   ├── ToolNotFound       the tool of an action on record is not declared here, or twice
 │   ├── ToolUndeclared     a callable that was never declared as a tool
 │   ├── ProgramNotImportable
 │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
@@ -43,6 +44,8 @@ PerdureError
 │   ├── FileUnknown        no file stands at that path of the workspace at that entry
 │   ├── ForkRefused        no task can begin at that moment of another
 │   ├── ForkUnfinished     a fork whose making was cut short
+│   ├── RollbackRefused    effects that cannot be taken back lie behind the checkpoint
+│   ├── RollbackUnderWay   a rollback has begun, and this does not go with it
 │   ├── ActionUnknown      ``settle`` was given an id that is not open or in doubt
 │   ├── TaskMismatch       other goal, arguments or initial state than recorded
 │   ├── TaskFinished       the task has ended
@@ -133,12 +136,15 @@ from perdure.errors.usage import (
     PathOutside,
     ProgramNotImportable,
     ReadOnlyState,
+    RollbackRefused,
+    RollbackUnderWay,
     StaleView,
     StateInvalid,
     StateVersion,
     TaskFinished,
     TaskMismatch,
     ToolInvalid,
+    ToolNotFound,
     ToolUndeclared,
     Unstorable,
     UsageError,
@@ -194,6 +200,8 @@ __all__ = [
     "ReadOnlyState",
     "ReducerFailed",
     "ResumeDiverged",
+    "RollbackRefused",
+    "RollbackUnderWay",
     "RolledBack",
     "StaleView",
     "StateInvalid",
@@ -216,6 +224,7 @@ __all__ = [
     "TaskStopped",
     "TaskUnknown",
     "ToolInvalid",
+    "ToolNotFound",
     "ToolUndeclared",
     "UnknownKind",
     "UnknownTag",

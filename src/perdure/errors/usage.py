@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from perdure.errors.base import PerdureError
+
+_NAMED_MAX: Final = 10  # effects that a message names
 
 
 class UsageError(PerdureError):
@@ -68,6 +72,44 @@ class ToolInvalid(UsageError):
         self.tool = tool
         self.reason = reason
         super().__init__(f"tool {tool!r} is refused: {reason}")
+
+
+class ToolNotFound(UsageError):
+    """The tool of an action on record is not declared in this process, or more than one has its name."""
+
+    def __init__(self, tool: str, places: tuple[str, ...] = ()) -> None:
+        self.tool = tool
+        self.places = places
+        if places:
+            why = f"more than one is declared ({', '.join(places)}); give each a name of its own: `name=`"
+        else:
+            why = "none is declared in this process; import the module in which it stands, or name its program: --app"
+        super().__init__(f"tool {tool!r} of an action on record cannot be told: {why}")
+
+
+class RollbackRefused(UsageError):
+    """Effects that cannot be taken back lie behind the checkpoint."""
+
+    def __init__(self, task: str, checkpoint: str, effects: tuple[str, ...], line: str) -> None:
+        self.task = task
+        self.checkpoint = checkpoint
+        self.effects = effects  # "tool (action id)"
+        self.line = line  # to type, before one of the two ways out
+        shown = ", ".join(effects[:_NAMED_MAX]) + (", …" if len(effects) > _NAMED_MAX else "")
+        super().__init__(
+            f"task {task!r} cannot go back to {checkpoint!r} just so: {len(effects)} effect(s) behind it cannot be "
+            f"taken back: {shown}; they stay in the world and answer equal calls. Say whether the program is told of "
+            f"them: `{line} --carry` (carry=True), or not: `{line} --force` (force=True)"
+        )
+
+
+class RollbackUnderWay(UsageError):
+    """A rollback has begun, and what was asked for does not go with that."""
+
+    def __init__(self, task: str, what: str, line: str) -> None:
+        self.task = task
+        self.line = line
+        super().__init__(f"task {task!r} is in the middle of a rollback: {what}; next: {line}")
 
 
 class ToolUndeclared(UsageError):

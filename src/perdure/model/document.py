@@ -38,6 +38,8 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     loose: list[Kept] = []  # in journal order; at most one of them is an effect
     anchored: dict[str, Kept] = {}  # effects without a key that only a checkpoint holds, by tool and digest
     kept_at: int = 0  # seq of the last outcome of an effect on this branch
+    impossible_at: int = 0  # seq of the newest outcome on this branch of an effect that cannot be taken back
+    after_effect: Checkpoint | None = None  # behind that outcome: there is nothing open; nobody has to mark it
     files_changed: int = 0  # seq of the last entry that changed the manifest
     is_all_captured: bool = False  # whether the manifest is that of the whole workspace, not of some paths
     uncovered: tuple[Uncovered, ...] = ()  # paths of the workspace that no capture holds

@@ -32,14 +32,14 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # texts: par
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An effect that a branch which was left has put into the world, and that was not taken back."""
+    """An effect that a branch which is left has put into the world, and that is not (yet) taken back."""
 
     action: str
     tool: str
-    digest: bytes  # of the arguments
+    digest: bytes  # of the arguments by content: a view of the state counts as what it showed
     settled: int  # seq of the outcome, 0 where it is in doubt
     undo: Undo
-    used: bool = False  # an equal call of a later branch was answered by it
+    used: bool = False  # an equal call of the present branch was answered by it, or a person lets no call claim it
 
 
 PRESETS: Final[dict[str, Effect]] = {

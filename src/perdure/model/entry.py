@@ -195,8 +195,9 @@ class ActionReused(_Payload, frozen=True, kw_only=True):
     digest: bytes
     key: str = ""
     loop: str = ""
-    patch: Raw = NOTHING  # operations; leaves may refer to the result
-    unapplied: str = ""
+    reduces: bool = False  # the call has a `then=`
+    patch: Raw = NOTHING  # operations
+    unapplied: str = ""  # why the patch is still to be made
 
 
 # --- the document ---------------------------------------------------------------------------------------------------
@@ -320,7 +321,7 @@ class RollbackBegan(_Payload, frozen=True, kw_only=True):
     checkpoint: str
     reason: str = ""
     moves: tuple[str, ...] = ()  # what each participant will do, in order
-    standing: tuple[Standing, ...] = ()  # effects behind the checkpoint that stay in the world (version 2)
+    standing: tuple[Standing, ...] = ()  # effects behind the checkpoint; those with a move are undone (version 2)
 
 
 class WorkspaceRestored(_Payload, frozen=True, kw_only=True):

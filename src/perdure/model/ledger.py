@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from perdure.model.effect import Effect
+from perdure.model.effect import Effect, Standing
 from perdure.model.entry import Driver
 from perdure.model.failure import Failure
 from perdure.model.ids import Holder
@@ -35,12 +35,24 @@ class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     paths: tuple[str, ...] = ()  # of the workspace that it may have written
 
 
-class Rollback(msgspec.Struct, frozen=True, kw_only=True):
+class UndoSent(msgspec.Struct, frozen=True, kw_only=True):
+    """An action that takes back another, and has been sent."""
+
+    of: str  # id of the action that is taken back
+    tool: str
+    intent: int  # seq
+
+
+class Rollback(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A rollback that has begun and is not yet ended."""
 
     to_seq: int
     checkpoint: str
     moves: tuple[str, ...]
+    standing: tuple[Standing, ...] = ()  # effects behind the checkpoint; those in `undone` are taken back
+    undos: dict[str, UndoSent] = {}  # by id of the undoing action, in journal order
+    undone: list[str] = []  # ids of the actions that are taken back, or count as such
+    kept: list[str] = []  # ids of those of which a person has said that they stay
 
 
 class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -75,6 +87,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     last_failure: Failure | None = None
     rollbacks: int = 0
     rollback: Rollback | None = None
+    standing: dict[str, Standing] = {}  # effects of branches that were left, by action id, oldest first
     tokens_in: int = 0
     tokens_out: int = 0
     lessons: list[str] = []

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Generator
-from typing import Final
 
 from perdure.engine import crashpoints
 from perdure.errors import StoreError
 from perdure.ports import Append, Store
 from perdure.testing.faults import FaultyStore
-
-UNREACHED: Final = frozenset({"during_undo"})  # points of work to come: this version never comes by them
 
 
 class Killed(BaseException):
@@ -24,7 +21,7 @@ class Killed(BaseException):
 
 def crash_points() -> tuple[str, ...]:
     """Return the names of the points at which a task can be killed, in the order of an action."""
-    return tuple(name for name in crashpoints.NAMES if name not in UNREACHED)
+    return crashpoints.NAMES
 
 
 class Death:

@@ -33,8 +33,10 @@ from perdure.errors import PerdureError, ToolInvalid
 from perdure.limits import ACTION_TIMEOUT_S
 from perdure.model.effect import PRESETS, Effect, Retry, Undo
 from perdure.model.ids import check_name
+from perdure.tools import registry
 from perdure.tools.results import refusal
 from perdure.tools.signature import Shape, read_result_type, read_shape
+from perdure.tools.undoing import check_undo
 
 HOLE: Final = re.compile(r"\{(\w+)\}")  # in a path of `paths=`: the argument that fills it
 
@@ -257,14 +259,17 @@ def _declare(
     answers = _read_effect(name, effect, retry, options.get("undo"))
     shape = read_shape(fn, name)
     _check_effect(name, answers, shape, has_probe=options.get("probe") is not None)
+    undo_function = _as_tool(options.get("undo"))
+    if undo_function is not None:
+        check_undo(name, shape, undo_function.name, undo_function.shape)
     made = AsyncTool[..., Any] if is_coroutine else PlainTool[..., Any]
-    return made(
+    declared = made(
         name=name,
         effect=answers,
         fn=fn,
         is_coroutine=is_coroutine,
         shape=shape,
-        undo_function=_as_tool(options.get("undo")),
+        undo_function=undo_function,
         probe=_read_probe(name, options.get("probe")),
         settle_s=_read_seconds(name, "settle_s", options.get("settle_s", 0.0), least=0.0),
         timeout_s=_read_seconds(name, "timeout_s", options.get("timeout_s", ACTION_TIMEOUT_S), least=0.001),
@@ -279,6 +284,8 @@ def _declare(
         module=str(getattr(fn, "__module__", type(fn).__module__)),
         qualname=str(getattr(fn, "__qualname__", type(fn).__qualname__)),
     )
+    registry.register(declared)
+    return declared
 
 
 def _as_tool(value: object) -> Tool[..., Any] | None:

@@ -7,10 +7,11 @@ is not judged here but tested (`BY_TESTS`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 
+from perdure.codec import leaves
 from perdure.model import entry as e
 from perdure.model.entry import Entry, Header
 
@@ -199,26 +200,9 @@ class Judge:
 
     def _judge_references(self, seq: int, raw: bytes, name: str) -> None:
         """Arguments that were parts of the state name the entry that made them: it must be of this branch."""
-        if b'["state"' not in raw and b'["run"' not in raw:
-            return
-        for made in _made_by(msgspec.json.decode(raw)):
+        for made in leaves.states_named(raw, {}):
             if made >= seq or not self._stands_on(made):
                 self._report(seq, "branch", f"an argument of {name} is of entry {made}, which is not of its branch")
 
     def _stands_on(self, seq: int) -> bool:
         return any(first <= seq and (last is None or seq <= last) for first, last in self._lineage)
-
-
-def _made_by(wire: Any) -> list[int]:  # noqa: ANN401 - plain JSON
-    """Return the entries that the encoded value's references to the state name."""
-    if isinstance(wire, list):
-        items = cast("list[Any]", wire)  # type: ignore[redundant-cast]  # pyright needs it
-        return [made for item in items for made in _made_by(item)]
-    if not isinstance(wire, dict):
-        return []
-    fields = cast("dict[str, Any]", wire)
-    body = fields.get("~")
-    if isinstance(body, list) and body and body[0] in {"state", "run"}:
-        seq = cast("list[Any]", body)[-1]  # type: ignore[redundant-cast]  # pyright needs it
-        return [seq] if isinstance(seq, int) else []
-    return [made for item in fields.values() for made in _made_by(item)]

@@ -31,7 +31,9 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool: str
     effect: str
     since: str
-    standing: str  # open, in_doubt, unclaimed (it happened, but the program has not asked for it again)
+    standing: (
+        str  # open, in_doubt, unclaimed (it happened, but the program has not asked for it again), failed (an undo)
+    )
     key: str = ""
     attempt: int = 1
     settle: str = ""  # the command, where a person's word is needed: never `--keep` for what is only unclaimed
@@ -256,7 +258,28 @@ def _pending(fold: Fold, row: Row) -> tuple[Pending, ...]:
         for kept in fold.document.loose
         if not kept.free and row.is_unfinished  # the last act of a task that is over is claimed by nobody, rightly
     ]
-    return (*open_, *unclaimed)
+    return (*open_, *unclaimed, *_failed_undos(fold, row))
+
+
+def _failed_undos(fold: Fold, row: Row) -> list[Pending]:
+    """Return the undos of a rollback under way that have failed: a person says what became of them, or resumes."""
+    rollback = fold.ledger.rollback
+    if rollback is None:
+        return []
+    over = {*rollback.undone, *rollback.kept}
+    last = {sent.of: action for action, sent in rollback.undos.items() if sent.of not in over}
+    return [
+        Pending(
+            action=action,
+            tool=rollback.undos[action].tool,
+            effect="",
+            since=f"entry {rollback.undos[action].intent}",
+            standing="failed",
+            settle=_settle_line(row, action, "--happened | --keep"),
+        )
+        for action in last.values()
+        if action not in fold.ledger.open
+    ]
 
 
 def _needs_word(action: OpenAction, row: Row) -> bool:

@@ -14,9 +14,9 @@ from typing import Any, Never, TypeVar, cast
 import msgspec
 
 from perdure.core import resume
-from perdure.core.resume import Answered, Fresh, Interrupted
+from perdure.core.resume import Answered, Fresh, Interrupted, Reused, UsedUp
 from perdure.core.tracking import MapView
-from perdure.engine import action
+from perdure.engine import action, reusing
 from perdure.engine.loops import Each, Place, current_place
 from perdure.engine.outcomes import Options, Reducer, Work
 from perdure.engine.replay.following import Follower
@@ -116,11 +116,12 @@ class ReplayUsing(Using):
         options, place = self._options, current_place.get()
         if place is not None and not options.key and place.belongs_to(self._session, self._lap):
             options = msgspec.structs.replace(options, place=_OncePlace(place))
-        return self._in_turn(declared, declared.bind(args, kwargs), options, then)
+        return self.in_turn(declared, declared.bind(args, kwargs), options, then)
 
-    async def _in_turn(
+    async def in_turn(
         self, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
     ) -> tuple[str, Outcome]:
+        """Make a call when its turn has come."""
         session, follower, ticket = self._session, self._follower, _Ticket()
         stand_in = _stand_in(tool, follower, ticket, options)
         call = _Call(session, self._lap, follower, lambda: action.prepare(session, stand_in, given, options, then))
@@ -203,10 +204,22 @@ class ReplayTask(Task):
         await self._step(lambda payload: isinstance(payload, e.StepBegan) and payload.name == name)
         await super().begin_step(name)
 
-    async def rollback(self, name: str, *, reason: str = "") -> Never:
+    async def rollback(self, name: str, *, reason: str = "", carry: bool = False, force: bool = False) -> Never:
         """As `Task.rollback`."""
         await self._step(lambda payload: isinstance(payload, e.RollbackBegan))
-        await super().rollback(name, reason=reason)
+        self._session.perform = self._undo
+        await super().rollback(name, reason=reason, carry=carry, force=force)
+
+    def _undo(
+        self,
+        session: Session,
+        tool: Tool[..., Any],
+        given: Mapping[str, object],
+        options: Options,
+        _then: None,
+    ) -> Coroutine[Any, Any, tuple[str, Outcome]]:
+        """Make an undo of the rollback: answered from the record, like any other call."""
+        return ReplayUsing(session, session.lap, options, self._follower).in_turn(tool, given, options, None)
 
     async def settle(self, action_id: str, outcome: Outcome | None, *, by: str = "program") -> None:
         """As `Task.settle`."""
@@ -287,6 +300,10 @@ class _Call:
                 return self._intent(work) is not None
             case Interrupted(open_):
                 return self._goes_on(work, open_.action)
+            case Reused(standing):
+                return self._makes(
+                    lambda payload: isinstance(payload, e.ActionReused) and payload.action == standing.action
+                )
             case Answered(kept) if kept.unapplied and work.then is not None:
                 return self._makes(lambda payload: isinstance(payload, e.StateEdited) and payload.action == kept.action)
             case _:
@@ -324,7 +341,11 @@ class _Call:
     def _finding(self, work: Work) -> resume.Finding:
         session = self._session
         document, ledger = session.fold.document, session.fold.ledger
-        return resume.find(work.call, document, ledger, session.claimed, session.loose)
+        found = resume.find(work.call, document, ledger, session.claimed, session.loose)
+        said = document.answers.get(resume.again_key(work.call.tool, work.call.digest))
+        if not isinstance(found, UsedUp) or said is None:
+            return found
+        return Fresh() if reusing.is_yes(said) else Reused(found.standing)
 
     def _intent(self, work: Work) -> e.ActionIntended | None:
         return self._follower.intent(_intended(work), same_action=False)
