@@ -9,8 +9,10 @@ import pytest
 from perdure.clock import SystemClock
 from perdure.core import snapshots
 from perdure.core.fold import FOLD_VERSION
+from perdure.core.resume import again_key
 from perdure.engine.loading import load_fold
 from perdure.model import entry as e
+from perdure.model.effect import Standing
 from perdure.model.entry import Entry, Header, Raw
 from perdure.ports import SnapshotHead
 from perdure.stores.memory import MemoryStore, MemoryWorld
@@ -120,6 +122,57 @@ def test_an_ordinary_history_is_not_complained_of():
 )
 def test_what_contradicts_a_promise_is_reported_at_its_entry(history, found):
     """Each rule once broken, and its neighbour that keeps it."""
+    assert found == judged(*history)
+
+
+UNDOING = e.RollbackBegan(
+    to_seq=1,
+    checkpoint="start",
+    moves=("effects undo A",),
+    standing=(Standing(action="A", tool="t", digest=b"", settled=3, undo="function"),),
+)
+BOOKED = [intent("A", "compensable"), settled("A", 2)]  # entries 2 and 3; the rollback begins with 4
+REUSED = e.ActionReused(action="A", tool="t", settled=3, digest=b"d")
+SENT = [intent("A", "irreversible"), settled("A", 2), *BACK]  # it stands when entry 6 is written
+
+
+def test_a_rollback_that_takes_an_effect_back_and_one_that_reuses_it_are_in_order():
+    """An undo, its retry after a failure, the end; on the new branch an answer, and another by a person's word."""
+    undo = intent("U", "idempotent", key="undo A", effect_key="k")
+    again = intent("V", "idempotent", key="undo A", effect_key="k")
+    undoing = [*BOOKED, UNDOING, undo, settled("U", 5, outcome="failed"), again, settled("V", 7), BACK[1]]
+    assert [] == judged(*undoing)
+    allowed = e.QuestionAnswered(answer=raw("no"), key=again_key("t", b"d"))
+    assert [] == judged(*SENT, REUSED, allowed, REUSED)
+
+
+@pytest.mark.parametrize(
+    ("history", "found"),
+    [
+        ([*BOOKED, UNDOING, BACK[1]], [(5, "rollback")]),
+        ([*BOOKED, UNDOING, intent("B", "pure")], [(5, "rollback")]),
+        ([*BOOKED, UNDOING, intent("B", "idempotent", key="undo B")], [(5, "rollback")]),
+        (
+            [*BOOKED, UNDOING, intent("U", "idempotent", key="undo A"), e.RollbackAbandoned(reason="")],
+            [(6, "rollback")],
+        ),
+        (
+            [
+                *BOOKED,
+                UNDOING,
+                intent("U", "idempotent", key="undo A"),
+                settled("U", 5),
+                intent("V", "idempotent", key="undo A"),
+            ],
+            [(7, "rollback")],
+        ),
+        ([*SENT, REUSED, REUSED], [(7, "action")]),
+        ([*SENT[:2], REUSED], [(4, "branch")]),
+        ([SENT[0], *BACK, REUSED], [(5, "action")]),
+    ],
+)
+def test_what_contradicts_the_promise_about_effects_is_reported(history, found):
+    """Not undone, undone twice, something else sent meanwhile, given up too late; answered twice, or by nothing."""
     assert found == judged(*history)
 
 

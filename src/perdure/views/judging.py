@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 
 from perdure.codec import leaves
+from perdure.core.resume import again_key
+from perdure.core.rollback import undo_key
 from perdure.model import entry as e
 from perdure.model.entry import Entry, Header
 
@@ -22,7 +24,7 @@ INVARIANTS: Final[dict[int, str]] = {
     3: "document, ledger and manifest by snapshot and patches are those folded from entry 1",
     5: "an effect is sent again only where its declaration allows",
     6: "every action is followed by one outcome, and none is open when a task succeeds",
-    7: "a rollback that began only goes forward, to its end",
+    7: "a rollback that began only goes forward once an undo was sent; each undo is one action",
     8: "no automatic rollback passes an effect that cannot be undone",
     9: "the ledger survives every rollback and restart",
     12: "branches share nothing after their split",
@@ -64,6 +66,10 @@ class Judge:
         self._effects: dict[str, _Effect] = {}  # by action id
         self._keys: dict[str, str] = {}  # effect key -> the action that had it last
         self._rollback: e.RollbackBegan | None = None
+        self._undos: dict[str, str] = {}  # of the rollback under way: undoing action -> what it takes back
+        self._undone: set[str] = set()  # what is taken back by it, or stays by a person's word
+        self._reused: dict[str, int] = {}  # effect -> entry that has answered a call by it
+        self._said: set[str] = set()  # questions whether to make a call once more that are answered
         self._is_automatic = False  # the last entry is a decision to roll back
         self._own_from = 0  # entry with which a fork begins its own life; its parent may have done so before
         self._lineage: list[tuple[int, int | None]] = [(1, None)]  # entries that the present branch stands on
@@ -103,6 +109,11 @@ class Judge:
                 self._settled(seq, payload)
             case e.ActionReleased():
                 self._open.pop(payload.action, None)
+                self._undone.add(self._undos.get(payload.action, payload.action))
+            case e.ActionReused():
+                self._reuse(seq, payload)
+            case e.QuestionAnswered():
+                self._said.add(payload.key)
             case e.ProgramCalled():
                 if payload.attempt != self.attempts + 1:
                     self._report(seq, "ledger", f"attempt {payload.attempt} follows attempt {self.attempts}")
@@ -113,13 +124,15 @@ class Judge:
                 self._rollback_began(seq, payload)
             case e.RollbackAbandoned():
                 self._rollback = None
+                if self._undos:
+                    self._report(seq, "rollback", "it gives up a rollback whose first undo was sent")
             case e.RolledBackEntry():
                 self.files_digest = b""
                 self._rolled_back(seq, payload)
             case e.FilesCaptured(digest=digest):
                 self.files_digest = digest
-            case e.SnapshotTaken() if payload.at_seq >= seq:
-                self._report(seq, "snapshot", f"it names a snapshot of entry {payload.at_seq}, which comes later")
+            case e.SnapshotTaken():
+                self._snapshot(seq, payload)
             case _:
                 pass
         self._is_automatic = isinstance(payload, e.DecisionTaken) and b'"roll' in bytes(payload.decision).lower()
@@ -132,6 +145,8 @@ class Judge:
         if earlier is not None and earlier.intent.effect_key != intent.effect_key:
             self._report(seq, "action", f"{name} was sent again under another key")
         self._judge_key(seq, intent, name)
+        if self._rollback is not None:
+            self._judge_undo(seq, self._rollback, intent, name)
         if intent.paid and (
             asked := [one.tool for one in self._open.values() if one.parent and not one.effect.is_free]
         ):
@@ -155,6 +170,30 @@ class Judge:
                 )
         self._keys[intent.effect_key] = intent.action
 
+    def _judge_undo(self, seq: int, began: e.RollbackBegan, intent: e.ActionIntended, name: str) -> None:
+        """In the middle of a rollback only its undos are made, each once."""
+        of = intent.key.removeprefix("undo ")
+        if intent.key != undo_key(of) or f"effects undo {of}" not in began.moves:
+            self._report(seq, "rollback", f"in the middle of a rollback {name} was sent, which is none of its undos")
+        elif of in self._undone:
+            self._report(seq, "rollback", f"{name} takes back action {of}, which is taken back already")
+        self._undos[intent.action] = of
+
+    def _reuse(self, seq: int, reused: e.ActionReused) -> None:
+        """A call is answered by an effect of a branch that was left, once on a branch, unless a person has said so."""
+        name = f"a call of {reused.tool} was answered by action {reused.action}"
+        effect = self._effects.get(reused.action)
+        if effect is None or effect.outcome != "succeeded":
+            self._report(seq, "action", f"{name}, which has not succeeded")
+        elif self._stands_on(effect.seq):
+            self._report(seq, "branch", f"{name}, which is of this branch")
+        key = again_key(reused.tool, reused.digest)
+        before = self._reused.get(reused.action)
+        if before is not None and self._stands_on(before) and key not in self._said:
+            self._report(seq, "action", f"{name}, which has answered one already (entry {before})")
+        self._said.discard(key)
+        self._reused[reused.action] = seq
+
     def _settled(self, seq: int, settled: e.ActionSettled) -> None:
         intent = self._open.get(settled.action)
         if intent is None and not settled.by:  # a person, a probe or a thread may come late
@@ -162,6 +201,10 @@ class Judge:
         effect = self._effects.get(settled.action)
         if effect is not None:
             effect.outcome = settled.outcome
+        if settled.outcome == "succeeded" and settled.action in self._undos:
+            self._undone.add(self._undos[settled.action])
+        elif settled.outcome == "failed" and settled.action not in self._undos:
+            self._undone.add(settled.action)  # a person has said that it did not happen: nothing to take back
         if settled.outcome != "in_doubt":
             self._open.pop(settled.action, None)
 
@@ -185,6 +228,16 @@ class Judge:
             if passed:
                 self._report(seq, "passed", f"decided without a person, it passes {', '.join(passed)}")
         self._rollback = began
+        self._undos, self._undone = {}, set()
+
+    def _abandoned(self, seq: int) -> None:
+        self._rollback = None
+        if self._undos:
+            self._report(seq, "rollback", "it gives up a rollback whose first undo was sent")
+
+    def _snapshot(self, seq: int, taken: e.SnapshotTaken) -> None:
+        if taken.at_seq >= seq:
+            self._report(seq, "snapshot", f"it names a snapshot of entry {taken.at_seq}, which comes later")
 
     def _rolled_back(self, seq: int, ended: e.RolledBackEntry) -> None:
         began, self._rollback = self._rollback, None
@@ -193,10 +246,23 @@ class Judge:
             self._report(seq, "rollback", "it ends a rollback that never began")
         elif (began.to_seq, began.checkpoint) != (ended.to_seq, ended.checkpoint):
             self._report(seq, "rollback", f"it began towards entry {began.to_seq} and ended at entry {ended.to_seq}")
+        else:
+            self._judge_undone(seq, began)
         kept = [(first, last) for first, last in self._lineage if first <= ended.to_seq]
         first, last = kept.pop() if kept else (1, None)
         end = ended.to_seq if last is None else min(last, ended.to_seq)
         self._lineage = [*kept, (first, end), (seq, None)]
+
+    def _judge_undone(self, seq: int, began: e.RollbackBegan) -> None:
+        moves = (move.removeprefix("effects undo ") for move in began.moves if move.startswith("effects undo "))
+        for action in moves:
+            if action not in self._undone:
+                self._report(seq, "rollback", f"it ends before action {action} was taken back")
+        stand = {one.action for one in began.standing} - self._undone
+        behind = [name for name, one in self._effects.items() if one.seq > began.to_seq and name not in stand]
+        for name in behind:
+            self._open.pop(name, None)  # nobody will settle it any more
+        self._undos, self._undone = {}, set()
 
     def _judge_references(self, seq: int, raw: bytes, name: str) -> None:
         """Arguments that were parts of the state name the entry that made them: it must be of this branch."""

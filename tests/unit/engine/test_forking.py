@@ -185,7 +185,7 @@ def test_a_fork_of_a_fork_and_a_rollback_in_it(stages, tmp_path):
     """A fork goes back to checkpoints that it has from its parent, and is forked like any other task."""
     world, play, _ = stages
     fork(world, tmp_path / "a", "c2", "a")
-    do(world, lambda runtime: runtime.rollback("a", "c1"))
+    do(world, lambda runtime: runtime.rollback("a", "c1", force=True))
     assert {"got": [1]} == world.state("a")
     head = world.fold("a").seq
     for at in (head, "c1", "start"):

@@ -11,7 +11,7 @@ import pytest
 import perdure
 from perdure.clock import SystemClock
 from perdure.codec import entries
-from perdure.engine import leases
+from perdure.engine import beat, leases
 from perdure.engine.leases import Presence, is_alive
 from perdure.errors import Damaged, Fenced, StoreFull, StoreUnreadable, UnknownKind
 from perdure.ids_source import SystemIds
@@ -116,7 +116,7 @@ def test_a_renewal_that_is_refused_stops_the_writer():
             (session,) = first._sessions.values()
             await session.commit()
             await world.store().claim(session.task, first._presence.holder, over=1)
-            await first._renew()
+            await beat.renew(first._sessions)
             assert isinstance(session.sequencer.dead, Fenced)
             running.cancel()
             await asyncio.wait([running])

@@ -269,7 +269,7 @@ def test_a_stop_that_somebody_asked_for_comes_where_it_came(what):
             async def slow(n: int) -> int:
                 calls.append(n)
                 await runtime.store.post((await runtime.store.find("job")).task, Message(id="m", what=what))
-                await runtime._look_into_mailbox()
+                await runtime._mailbox.look(runtime._sessions)
                 return n
 
             program.tool = slow
@@ -305,7 +305,7 @@ def test_a_stop_in_a_loop_comes_before_the_loop_moves_on(what, by):
             runtime.request_stop(what)
         elif n in stops:
             await runtime.store.post((await runtime.store.find("job")).task, Message(id="m", what=what))
-            await runtime._look_into_mailbox()
+            await runtime._mailbox.look(runtime._sessions)
         return n
 
     async def program(task):

@@ -145,7 +145,7 @@ async def stopped(n: int) -> int:
     """Somebody asks for a pause meanwhile."""
     for runtime in runtimes:
         await runtime.store.post((await runtime.store.find("job")).task, Message(id="m", what="pause"))
-        await runtime._look_into_mailbox()
+        await runtime._mailbox.look(runtime._sessions)
     return n
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import perdure
-from perdure.engine import leases
+from perdure.engine import beat, leases
 from perdure.engine.leases import Tenure
 from perdure.errors import Fenced, StoreFull
 from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_TTL_S
@@ -339,7 +339,7 @@ def test_a_renewal_on_the_loop_names_the_present_term():
 
     async def slow(item: int = 0):
         (session,) = runtimes[0]._sessions.values()
-        await runtimes[0]._renew()
+        await beat.renew(runtimes[0]._sessions)
         assert session.sequencer.dead is None
         return item
 
@@ -387,7 +387,7 @@ def test_a_fenced_renewal_is_no_error_of_the_beat():
         async with world.runtime() as runtime, runtime.task("one") as one, runtime.task("two") as two:
             (stored,) = [t for t in world.memory.tasks.values() if t.summary.name == "one"]
             stored.lease = msgspec.structs.replace(stored.lease, epoch=9)
-            await runtime._renew()
+            await beat.renew(runtime._sessions)
             assert isinstance(one._session.sequencer.dead, Fenced)
             assert None is two._session.sequencer.dead
             await two.note("still here")
