@@ -100,8 +100,7 @@ class Judge:
         """Judge one entry."""
         seq, payload = entry.header.seq, entry.payload
         self.header(entry.header, payload)
-        if self._rollback is not None and isinstance(payload, _WHILE_ROLLING_BACK):
-            self._report(seq, "rollback", f"in the middle of a rollback stands {type(payload).__name__}")
+        self._judge_moment(seq, payload)
         match payload:
             case e.ActionIntended():
                 self._intended(seq, payload)
@@ -112,8 +111,6 @@ class Judge:
                 self._undone.add(self._undos.get(payload.action, payload.action))
             case e.ActionReused():
                 self._reuse(seq, payload)
-            case e.QuestionAnswered():
-                self._said.add(payload.key)
             case e.ProgramCalled():
                 if payload.attempt != self.attempts + 1:
                     self._report(seq, "ledger", f"attempt {payload.attempt} follows attempt {self.attempts}")
@@ -136,6 +133,12 @@ class Judge:
             case _:
                 pass
         self._is_automatic = isinstance(payload, e.DecisionTaken) and b'"roll' in bytes(payload.decision).lower()
+
+    def _judge_moment(self, seq: int, payload: e.Payload) -> None:
+        if isinstance(payload, e.QuestionAnswered):
+            self._said.add(payload.key)
+        if self._rollback is not None and isinstance(payload, _WHILE_ROLLING_BACK):
+            self._report(seq, "rollback", f"in the middle of a rollback stands {type(payload).__name__}")
 
     def _intended(self, seq: int, intent: e.ActionIntended) -> None:
         name = f"{intent.tool} (action {intent.action})"
