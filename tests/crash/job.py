@@ -1,5 +1,7 @@
 """Two programs that are killed at every point: `harvest` holds every kind of act, `drafts` rolls back twice.
 
+What `drafts` has pinned is taken off by the rollback, what it has rejected stays so.
+
 Programs as any user would write them; all they know of crash tests is that their tools note each call in the outside
 world (`ledger.py`). Run by `sweep.py` in forked children.
 """
@@ -62,6 +64,20 @@ def reject(draft: str, key: perdure.EffectKey) -> None:
     """Put a draft on the list of the rejected, from a thread."""
     ledger.called("reject", draft)
     ledger.reject(draft, key)
+
+
+@perdure.tool(effect="idempotent")
+async def unpin(draft: str, key: perdure.EffectKey) -> None:
+    """Take a draft off the board."""
+    ledger.called("unpin", draft)
+    ledger.pin(draft, key, "unpinned")
+
+
+@perdure.tool(effect="compensable", retry="keyed", undo=unpin)
+def pin(draft: str, key: perdure.EffectKey) -> None:
+    """Put a draft on the board; a rollback takes it off."""
+    ledger.called("pin", draft)
+    ledger.pin(draft, key, "pinned")
 
 
 def is_booked(room: str) -> str | bool:
@@ -174,7 +190,11 @@ async def drafts(task: Any) -> str:
     number = await task.using(key="rejected").act(count_rejected)
     draft = f"draft {number}"
     if number < 2:
+        for place in range(number + 1):
+            await task.using(key=f"pin {place}").act(pin, f"{draft} page {place}")
         await task.using(key="reject").act(reject, draft)
-        await task.rollback("read" if number == 0 else "start", reason=f"{draft} is bad")
+        await task.rollback(
+            "read" if number == 0 else "start", reason=f"{draft} is bad", carry=number == 0, force=number == 1
+        )
     await task.using(key="send").act(send, draft, then=lambda state, receipt: state.update(sent=receipt))
     return f"{draft} of {sum(map(len, task.state['texts']))} letters"

@@ -79,6 +79,13 @@ def reject(draft: str, key: str) -> None:
             _write(rejected, [key, draft])
 
 
+def pin(draft: str, key: str, book_name: str) -> None:
+    """Put `draft` on a board (`pinned`), or take it off (`unpinned`): a line each, once per key."""
+    with _book(book_name) as board:
+        if all(line[0] != key for line in _lines_of(board)):
+            _write(board, [key, draft])
+
+
 def rejected() -> int:
     """Return how many drafts were rejected."""
     return len(lines(_folder(), "rejected"))
@@ -105,6 +112,8 @@ def kept(folder: Path) -> dict[str, list[list[str]]]:
         "bookings": sorted(lines(folder, "bookings")),
         "bell": sorted(lines(folder, "bell")),
         "rejected": [line[1:] for line in lines(folder, "rejected")],
+        "pinned": [line[1:] for line in lines(folder, "pinned")],
+        "unpinned": [line[1:] for line in lines(folder, "unpinned")],
     }
 
 

@@ -21,8 +21,8 @@ from tests.crash.ledger import UNREADABLE
 from tests.crash.sweep import ANSWERS
 
 ROOT = Path(__file__).parents[2]
-LATER = ("during_undo", "during_fork")  # undoing effects comes later; forks are played by `test_fork.py`
-NAMES = tuple(name for name in crashpoints.NAMES if name not in LATER)
+ELSEWHERE = ("during_fork",)  # forks are played by `test_fork.py`
+NAMES = tuple(name for name in crashpoints.NAMES if name not in ELSEWHERE)
 NEVER_TWICE = ("book", "ring")  # tools of the job that may not be called again, kill or no kill
 FAILING = f"read {UNREADABLE}"  # the call that fails: it may be made again until the loop has gone past it
 

@@ -20,7 +20,7 @@ from tests.crash.playing import Outcome
 ACTIONS_MAX = 45
 ON_THE_WAY = ("before_intent", "after_intent", "after_effect", "after_outcome", "after_checkpoint")
 IN_RECOVERY = ("during_recovery",)
-IN_ROLLBACK = ("during_rollback",)
+IN_ROLLBACK = ("during_rollback", "during_undo")
 
 
 def test_each_point_of_this_version_is_killed_at_by_a_test_of_this_file():
@@ -82,7 +82,8 @@ def test_killed_in_a_rollback_it_is_finished_by_the_next_run(tmp_path: Path):
 def test_killed_again_while_a_rollback_is_finished_it_goes_on_from_there(tmp_path: Path):
     """Each kill in a rollback is followed by one at each point of the run that finishes it."""
     undisturbed = _undisturbed("drafts", tmp_path)
-    in_rollback = [f"during_rollback:{number + 1}" for number in range(undisturbed["reached"][0]["during_rollback"])]
+    reached = undisturbed["reached"][0]
+    in_rollback = [f"{name}:{number + 1}" for name in IN_ROLLBACK for number in range(reached[name])]
     first = playing.play("drafts", [[spec] for spec in in_rollback], tmp_path / "first")
     assert [] == playing.not_landed(first)
     cases = [

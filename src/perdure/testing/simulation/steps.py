@@ -347,7 +347,7 @@ class GoBack(Step, frozen=True, kw_only=True):
         times = await task.using(key=f"{self.name} times").act(_times_of(outside), rejected)
         if times == 0:
             await task.using(key=rejected).act(outside.tools["send"], rejected)
-            await task.rollback(self.to, reason=f"{self.name} is bad")
+            await task.rollback(self.to, reason=f"{self.name} is bad", carry=True)
 
 
 class Words(Step, frozen=True, kw_only=True):
