@@ -56,6 +56,9 @@ class Request(msgspec.Struct, frozen=True):
     durable: int  # seq of the journal's last entry at that moment
 
 
+UNDO: Final = "unship"  # takes back what `ship` has done, whether it happened or not
+
+
 class Outside:
     """All services together."""
 
@@ -93,7 +96,8 @@ class Outside:
         if name == "weigh":
             options.update(valid=_makes_sense)
         if name == "ship":
-            options.update(undo=perdure.tool(effect="idempotent", name="unship")(_unship))
+            unship = _keyed(self._request, UNDO)
+            options.update(undo=perdure.tool(effect="idempotent", name=UNDO, timeout_s=TIMEOUT_S)(unship))
         function = self._plain_service(name) if name in _THREADED or name == "glance" else self._service(name)
         options.update(quick=name == "glance", paid=name == "rate")
         if name in KEYED:
@@ -154,12 +158,13 @@ class Outside:
         stored = self._memory.tasks.get(task)
         request = Request(task, action, name, item, key, self._clock.monotonic(), stored.head[0] if stored else 0)
         self.begun.append(request)
-        waiting = self.faults.get(item)
+        waiting = None if name == UNDO else self.faults.get(item)
         return request, waiting.pop(0) if waiting else None
 
     def _land(self, request: Request) -> None:
         self.landed.append(request)
-        self._by_item.setdefault(request.item, []).append(request)
+        if request.tool != UNDO:
+            self._by_item.setdefault(request.item, []).append(request)
 
 
 def _makes_sense(result: str) -> bool:
@@ -185,8 +190,3 @@ def _plain_keyed(call_service: Callable[..., str]) -> Callable[..., Any]:
         return call_service("post", item, key)
 
     return call
-
-
-async def _unship(item: str, key: perdure.EffectKey) -> None:
-    """Nothing calls it yet: undoing effects is work to come."""
-    del item, key
