@@ -23,7 +23,15 @@ from perdure.engine.loading import load_fold, read_entry
 from perdure.engine.programs import load_program
 from perdure.engine.report import ReportRow
 from perdure.engine.runtime import Runtime
-from perdure.errors import ActionUnknown, GoalUnknown, TaskBusy, TaskFinished, Unsupported, UsageError
+from perdure.errors import (
+    ActionUnknown,
+    GoalUnknown,
+    ProgramNotImportable,
+    TaskBusy,
+    TaskFinished,
+    Unsupported,
+    UsageError,
+)
 from perdure.logs.copying import Copier
 from perdure.logs.scroll import LogFiles, folder_of, remove_set
 from perdure.model.entry import Driver, TaskStarted, start_of
@@ -266,13 +274,29 @@ async def settle(runtime: Runtime, name: str, action: str, outcome: Outcome | No
     return fitting[0]
 
 
-async def rollback(runtime: Runtime, name: str, checkpoint: str) -> TaskSummary:
-    """Put the document back to a checkpoint; the task as in `find_exactly`.
+class Back(msgspec.Struct, frozen=True, kw_only=True):
+    """How a task is rolled back."""
 
-    Raises CheckpointUnknown, TaskBusy, TaskFinished.
+    carry: bool = False  # effects that cannot be taken back stay, and the new branch is told of each
+    force: bool = False  # they stay, and it is not
+    app: str = ""  # another program than the recorded one: its module has the tools
+
+
+async def rollback(runtime: Runtime, name: str, checkpoint: str, way: Back) -> TaskSummary:
+    """Put a task back to a checkpoint: state, effects, files; the task as in `find_exactly`.
+
+    Its program is imported, and with it the tools that take effects back. Raises as `Runtime.rollback`.
     """
     summary = await find_exactly(runtime.store, name)
-    await runtime.rollback(summary.task, checkpoint)
+    program = await _program_to_undo(runtime.store, summary.task, way.app)
+    await runtime.rollback(summary.task, checkpoint, carry=way.carry, force=way.force, program=program)
+    return await runtime.store.find(summary.task)
+
+
+async def abandon_rollback(runtime: Runtime, name: str) -> TaskSummary:
+    """Give up a rollback that was interrupted before its first undo; the task as in `find_exactly`."""
+    summary = await find_exactly(runtime.store, name)
+    await runtime.abandon_rollback(summary.task)
     return await runtime.store.find(summary.task)
 
 
@@ -410,6 +434,22 @@ def _upkeep_of(store: Store, what: str) -> Upkeep:
     if "upkeep" not in store.capabilities:
         raise Unsupported(store.place, what)
     return cast("Upkeep", store)
+
+
+async def _program_to_undo(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - as `_program_of`
+    """Return the task's program where it has one and a rollback may need its tools; a script's task has none.
+
+    A program that cannot be imported is no reason to refuse a rollback that needs none of its tools: None.
+    """
+    start = start_of((await read_entry(store, task, 1)).payload)
+    if start is None or start.driver.kind != "program":
+        return None
+    try:
+        return _program_for(start, app)
+    except ProgramNotImportable:
+        if app:
+            raise
+        return None  # a tool that is then missing is refused by name, with the remedy
 
 
 async def _program_of(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - a Program, or what load_agent gives

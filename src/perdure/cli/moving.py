@@ -11,7 +11,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
-from perdure.cli.options import TaskOptions, is_absent, taking, wait_for
+from perdure.cli.options import TaskOptions, is_absent, opened, taking, wait_for
 from perdure.cli.terminal import say, say_json
 from perdure.errors import TaskUnknown, UsageError
 
@@ -44,7 +44,16 @@ class CheckpointOptions(TaskOptions, frozen=True, kw_only=True):
 class RollbackOptions(TaskOptions, frozen=True, kw_only=True):
     """Of `rollback`."""
 
-    to: Annotated[str, typer.Option("--to", metavar="NAME", help="A checkpoint: NAME, NAME#2, or start.")]
+    to: Annotated[
+        str, typer.Option("--to", metavar="NAME", help="A checkpoint: NAME, NAME#2, SEQ, effect, or start.")
+    ] = ""
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; do nothing.")] = False
+    carry: Annotated[
+        bool, typer.Option("--carry", help="What cannot be taken back stays, and the program is told of it.")
+    ] = False
+    force: Annotated[bool, typer.Option("--force", help="What cannot be taken back stays, untold.")] = False
+    abandon: Annotated[bool, typer.Option("--abandon", help="Give up a rollback before its first undo.")] = False
+    app: Annotated[str, typer.Option(metavar="PKG.MOD:NAME", help="The program whose module has the tools.")] = ""
 
 
 class SettleCommand(TyperCommand):
@@ -86,8 +95,13 @@ def checkpoint(options: CheckpointOptions) -> None:
 
 @taking(RollbackOptions)
 def rollback(options: RollbackOptions) -> None:
-    """Put a task's state back to a checkpoint. Its journal keeps what happened since."""
-    wait_for(_rollback(options))
+    """Put a task back to a checkpoint: state, effects, files. Its journal keeps what happened since."""
+    if options.abandon == bool(options.to):
+        raise UsageError("say --to NAME, or --abandon to give up a rollback that was interrupted")
+    if options.abandon:
+        wait_for(_abandon(options))
+    else:
+        wait_for(_foresee(options) if options.dry_run else _rollback(options))
 
 
 async def _stop(options: TaskOptions, what: Literal["pause", "cancel"], done: str) -> None:
@@ -146,10 +160,43 @@ async def _rollback(options: RollbackOptions) -> None:
     from perdure.views.showing import word_for
 
     async with open_for(options) as runtime:
-        summary = await operations.rollback(runtime, options.name, options.to)
+        way = operations.Back(carry=options.carry, force=options.force, app=options.app)
+        summary = await operations.rollback(runtime, options.name, options.to, way)
     text = f"task {summary.name} is back at {options.to!r}; next: perdure resume {word_for(summary)}"
     fields = {"task": summary.task, "name": summary.name, "checkpoint": options.to, "branch": summary.branch}
     say_done(options, fields, text)
+
+
+async def _abandon(options: RollbackOptions) -> None:
+    from perdure import operations
+    from perdure.views.showing import word_for
+
+    async with open_for(options) as runtime:
+        summary = await operations.abandon_rollback(runtime, options.name)
+    text = f"the rollback of task {summary.name} is given up; next: perdure resume {word_for(summary)}"
+    say_done(options, {"task": summary.task, "name": summary.name, "branch": summary.branch}, text)
+
+
+async def _foresee(options: RollbackOptions) -> None:
+    from perdure.views.going_back import foresee_rollback
+
+    async with opened(options.place) as store:
+        going = await foresee_rollback(store, options.name, options.to)
+    if options.as_json:
+        say_json(going)
+        return
+    say(f"task {going.name}, back to {going.checkpoint!r} (entry {going.seq}); nothing is done")
+    for change in going.state:
+        say(f"  state    {change.path}: {change.now!r} becomes {change.then!r}")
+    if going.more_state:
+        say(f"  state    and {going.more_state} more")
+    for effect in going.effects:
+        doubt = " (whether it happened is not known)" if effect.in_doubt else ""
+        say(f"  effect   {effect.tool} (action {effect.action}): {effect.fate}{doubt}")
+    for line in going.files:
+        say(f"  file     {line}")
+    if going.stays:
+        say(f"{going.stays} effect(s) cannot be taken back: say --carry (the program is told of them) or --force")
 
 
 @asynccontextmanager
