@@ -215,7 +215,7 @@ def test_an_effect_in_doubt_is_taken_back_as_if_it_had_happened():
         await task.using(key="a").act(outside.book, "a")
 
     assert DEAD == world.live(Play(book), death=Death("after_effect"))
-    act_on(world, lambda runtime: runtime.rollback("job", "home"))
+    act_on(world, lambda runtime: runtime.rollback("job", "home", program=trip(outside)))
     assert [("a", None)] == outside.asked
     assert ([], {}) == (outside.booked, world.fold().ledger.open)
 
