@@ -18,6 +18,8 @@ def _unchanged(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> function to version + 1
+    (1, 1): _unchanged,  # TaskStarted: relative_digests
+    (13, 1): _unchanged,  # TaskForked: that of its TaskStarted
     (20, 1): _unchanged,  # ActionIntended: paths
     (33, 1): _unchanged,  # CheckpointMarked: verifier, about
     (54, 1): _unchanged,  # RollbackBegan: standing

@@ -90,13 +90,14 @@ def _task_started(fold: Fold, header: Header, payload: e.TaskStarted, _patched: 
     ledger.name, ledger.goal, ledger.driver = payload.name, payload.goal, payload.driver
     ledger.workspace, ledger.strategies = payload.workspace, payload.strategies
     ledger.failures_max = payload.failures_max
+    ledger.digest_base = payload.workspace if payload.relative_digests else ""
     ledger.holder, ledger.started_at = payload.holder, header.at
     fold.document.state_version = payload.state_version
 
 
 def _task_forked(fold: Fold, header: Header, payload: e.TaskForked, _patched: bool) -> None:  # noqa: FBT001
     _task_started(fold, header, payload.started, _patched)
-    fold.ledger.parent, fold.ledger.forked_at = payload.parent, payload.at
+    fold.ledger.parent, fold.ledger.forked_at, fold.ledger.former_bases = payload.parent, payload.at, payload.bases
 
 
 def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001

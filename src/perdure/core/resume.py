@@ -21,7 +21,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     tool: str
     effect: Effect
-    digest: bytes  # of the canonical arguments
+    digest: bytes  # of the canonical arguments, texts of the workspace by their place in it
     key: str = ""  # the user's key, or the place in loop `loop`
     loop: str = ""
     takes_loose: bool = True  # False for poll tools and fresh=True

@@ -112,7 +112,8 @@ def prepare(
     if effect.undo == "function":
         _note_undoable(session, tool, name)
     place = None if options.key else options.place
-    recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=bool(options.key or place))
+    keyed, base = bool(options.key or place), fold.ledger.digest_base
+    recorded = arguments.record(dict(given), fold.touched, fold.seq, keyed=keyed, base=base)
     call = Call(
         tool=name,
         effect=effect,
@@ -122,7 +123,7 @@ def prepare(
         takes_loose=not (tool.poll or options.fresh),
         reduces=then is not None,
         names=(name, *tool.aliases),
-        content=arguments.digest_of(recorded.plain) if fold.ledger.standing and not effect.is_free else b"",
+        content=arguments.digest(recorded.plain, base) if fold.ledger.standing and not effect.is_free else b"",
         is_undo=options.is_undo,
     )
     work = Work(

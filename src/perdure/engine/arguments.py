@@ -17,7 +17,7 @@ import msgspec
 from perdure.codec import leaves, values
 from perdure.codec.leaves import LeafWriter
 from perdure.codec.redact import redact
-from perdure.core import container
+from perdure.core import container, relative
 from perdure.core.touched import Touched
 from perdure.core.tracking import ListView, MapView, SetView
 from perdure.limits import BLOB_FROM_BYTES
@@ -46,15 +46,15 @@ class Recorded(msgspec.Struct, frozen=True):
     blobs: dict[bytes, bytes]
 
 
-def record(arguments: dict[str, object], touched: Touched, seq: int, *, keyed: bool) -> Recorded:
+def record(arguments: dict[str, object], touched: Touched, seq: int, *, keyed: bool, base: str = "") -> Recorded:
     """Return `arguments` (by parameter name) as recorded for a call.
 
     `seq` is the journal's head: a view is the state as of it. In the digest a view counts by path and the seq of the
     last patch at or under it; for a `keyed` call by its path alone, since a resumed program makes the same call when
-    its state has grown. Raises Unstorable naming the argument.
+    its state has grown. `base` is `Ledger.digest_base`. Raises Unstorable naming the argument.
     """
     if _LEAVES.issuperset(map(type, arguments.values())):
-        return _record_leaves(arguments)
+        return _record_leaves(arguments, base)
     shaping = _Shaping(seq)
     shaped = {
         name: shaping.list_of(cast("list[object]", value)) if type(value) is list else value
@@ -62,13 +62,26 @@ def record(arguments: dict[str, object], touched: Touched, seq: int, *, keyed: b
     }
     raw = leaves.encode(shaped, shaping.writer, special=shaping)
     if not shaping.has_views:
-        return Recorded(raw, digest_of(arguments), arguments, shaping.writer.blobs)
-    marked = {name: _marked(value, touched, keyed=keyed) for name, value in arguments.items()}
-    plain = {name: _plain(value) for name, value in arguments.items()}
-    return Recorded(raw, digest_of(marked), plain, shaping.writer.blobs)
+        return Recorded(raw, digest(arguments, base), arguments, shaping.writer.blobs)
+
+    def mark(view: View) -> object:
+        path = container.View.path_of(view)
+        return "view of the state", path, 0 if keyed else touched.last(path)
+
+    plain = _replace(arguments, container.View.plain_of)
+    return Recorded(raw, digest(arguments, base, mark), plain, shaping.writer.blobs)
 
 
-def _record_leaves(arguments: dict[str, object]) -> Recorded:
+def digest(value: object, base: str, mark: Callable[[View], object] | None = None) -> bytes:
+    """Return the digest by which a call's arguments, or an item of a loop, are told from others.
+
+    Texts of workspace `base` count by their place in it, "" leaves them as they are; a view counts as `mark` says.
+    """
+    marked = value if mark is None else _replace(value, mark)
+    return _digest_of(values.canonical(marked), value, base, mark)
+
+
+def _record_leaves(arguments: dict[str, object], base: str) -> Recorded:
     """Record arguments without containers: where they are small and in order, their canonical bytes serve twice."""
     writer = LeafWriter()
     canonical = values.canonical(arguments)
@@ -76,7 +89,7 @@ def _record_leaves(arguments: dict[str, object]) -> Recorded:
         len(canonical) <= BLOB_FROM_BYTES and list(arguments) == sorted(arguments) and redact(arguments) is arguments
     )
     raw = canonical if is_as_recorded else leaves.encode(arguments, writer)
-    return Recorded(raw, _digest_of(canonical), arguments, writer.blobs)
+    return Recorded(raw, _digest_of(canonical, arguments, base), arguments, writer.blobs)
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -129,31 +142,16 @@ class _Shaping:
         return NotImplemented
 
 
-def digest_of(arguments: dict[str, object]) -> bytes:
-    """Return the digest of arguments in which no view stands: of their content."""
-    return _digest_of(values.canonical(arguments))
-
-
-def _digest_of(canonical: bytes) -> bytes:
+def _digest_of(canonical: bytes, value: object, base: str, mark: Callable[[View], object] | None = None) -> bytes:
+    """Return the digest of `value`, whose canonical bytes without regard to `base` are known."""
+    if base and relative.is_concerned(canonical, base):
+        placed = relative.placed(value, base)  # before its views are marked: their paths are none of the disk
+        canonical = values.canonical(placed if mark is None else _replace(placed, mark))
     return hashlib.sha256(canonical).digest()
 
 
-def _marked(value: object, touched: Touched, *, keyed: bool) -> Any:  # noqa: ANN401 - any value of the domain
-    """Return `value` with each view replaced by what stands for it in a digest."""
-
-    def mark(view: View) -> object:
-        path = container.View.path_of(view)
-        return "view of the state", path, 0 if keyed else touched.last(path)
-
-    return _replace(value, mark)
-
-
-def _plain(value: object) -> Any:  # noqa: ANN401 - any value of the domain
-    """Return `value` with each view replaced by a plain copy of what it shows."""
-    return _replace(value, container.View.plain_of)
-
-
 def _replace(value: Any, change: Callable[[View], object]) -> Any:  # noqa: ANN401 - any value of the domain
+    """Return `value` with each view replaced by what `change` makes of it."""
     if isinstance(value, VIEWS):
         return change(value)
     if type(value) is list:

@@ -34,7 +34,7 @@ from perdure.limits import APPEND_BYTES_AIM
 from perdure.logs.lines import raws_of
 from perdure.model import entry as e
 from perdure.model.document import Document
-from perdure.model.entry import Entry, Header
+from perdure.model.entry import Entry
 from perdure.model.ids import check_name
 from perdure.model.status import FORKING, TaskSummary
 from perdure.ports import Append, Store
@@ -301,7 +301,7 @@ async def _copy(world: World, presence: Presence, plan: ForkPlan, fork: str, epo
             if start is None:
                 await copier.add(*rechain(frame, fork, copier.digest), names)
             else:
-                await copier.add(*_first(world, presence, plan, fork, entry.header, start), names)
+                await copier.add(*_first(world, presence, plan, fork, entry, start), names)
             if entry.header.seq % _BREATHE_EVERY == 0:
                 await asyncio.sleep(0)
             if entry.header.seq == plan.at:
@@ -310,12 +310,15 @@ async def _copy(world: World, presence: Presence, plan: ForkPlan, fork: str, epo
 
 
 def _first(
-    world: World, presence: Presence, plan: ForkPlan, fork: str, header: Header, start: e.TaskStarted
+    world: World, presence: Presence, plan: ForkPlan, fork: str, entry: Entry, start: e.TaskStarted
 ) -> tuple[bytes, bytes]:
-    """Return frame and digest of entry 1 of the fork."""
+    """Return frame and digest of entry 1 of the fork; `entry` is that of its parent."""
+    bases = entry.payload.bases if isinstance(entry.payload, e.TaskForked) else ()
+    if start.relative_digests:
+        bases = (*bases, (plan.at, start.workspace))
     own = msgspec.structs.replace(start, name=plan.name, workspace=plan.into, holder=presence.holder)
-    forked = e.TaskForked(started=own, parent=plan.parent, at=plan.at, parent_digest=plan.digest)
-    place = msgspec.structs.replace(header, task=fork, prev=GENESIS)
+    forked = e.TaskForked(started=own, parent=plan.parent, at=plan.at, parent_digest=plan.digest, bases=bases)
+    place = msgspec.structs.replace(entry.header, task=fork, prev=GENESIS)
     return pack(forked, place, world.ids.salt())
 
 

@@ -11,7 +11,7 @@ from perdure.codec.entries import GENESIS, first_prev, unpack_all
 from perdure.core import snapshots
 from perdure.core.fold import Fold
 from perdure.core.tracking import StateTree
-from perdure.engine.arguments import digest_of
+from perdure.engine import arguments
 from perdure.errors import CodecError, Damaged
 from perdure.model import entry as e
 from perdure.model.entry import Entry
@@ -105,12 +105,12 @@ async def arguments_of(store: Store, task: str, seq: int, intent: e.ActionIntend
     return cast("dict[str, Any]", leaves.decode(raw, blobs, state=state))
 
 
-async def digest_of_content(store: Store, task: str, seq: int, intent: e.ActionIntended) -> bytes:
+async def digest_of_content(store: Store, task: str, seq: int, intent: e.ActionIntended, base: str) -> bytes:
     """Return the digest of a call's arguments by content: the recorded one, unless views of the state are there."""
     raw = bytes(intent.arguments)
     if not leaves.states_named(raw, await blobs_of(store, task, seq, intent.arguments)):
         return intent.digest
-    return digest_of(await arguments_of(store, task, seq, intent))
+    return arguments.digest(await arguments_of(store, task, seq, intent), base)
 
 
 async def operations_of(store: Store, task: str, entry: Entry) -> tuple[Op, ...]:

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Final, Generic, Self, TypeVar
 
-from perdure.codec import values
 from perdure.core.container import View
+from perdure.engine import arguments
 from perdure.engine.arguments import VIEWS
 from perdure.engine.session import Session
 from perdure.errors import ResumeDiverged, UsageError
@@ -91,7 +91,8 @@ class Each(Generic[T]):
         recorded = self._recorded()
         for item in self._items:
             self._index += 1
-            digest = values.digest(View.plain_of(item) if isinstance(item, VIEWS) else item)
+            plain = View.plain_of(item) if isinstance(item, VIEWS) else item
+            digest = arguments.digest(plain, self._session.fold.ledger.digest_base)
             if self._index < recorded.done:
                 self._trail = _longer(self._trail, digest)
                 continue

@@ -34,6 +34,7 @@ def started_by(
         strategies=program.strategies,
         failures_max=program.failures_max,
         workspace=placed(workspace),
+        relative_digests=bool(workspace),
     )
 
 

@@ -214,10 +214,11 @@ async def _standing(store: Store, fold: Fold, one: Behind, intent: e.Entry | Non
         if known is None:
             raise Damaged(fold.task, one.at, f"the intent of action {one.action} is missing")
         return msgspec.structs.replace(known, used=False)
+    seq = intent.header.seq
     return Standing(
         action=one.action,
         tool=one.tool,
-        digest=await digest_of_content(store, fold.task, intent.header.seq, intent.payload),
+        digest=await digest_of_content(store, fold.task, seq, intent.payload, fold.ledger.digest_base_at(seq)),
         settled=one.settled,
         undo=one.effect.undo,
         used=not one.is_claimable,

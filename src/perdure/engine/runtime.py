@@ -225,7 +225,7 @@ class Runtime:
         driver = e.Driver(kind="inline")
         started = e.TaskStarted(
             name=check_name(name), goal=goal, driver=driver, holder=self._presence.holder, state=e.NOTHING,
-            workspace=placed(workspace),
+            workspace=placed(workspace), relative_digests=bool(workspace),
         )  # fmt: skip
         found = await self._find(name)
         if found is not None and not (new and found.is_finished):

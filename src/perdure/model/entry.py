@@ -48,15 +48,17 @@ class TaskStarted(_Payload, frozen=True, kw_only=True):
     strategies: tuple[Strategy, ...] = ()
     failures_max: int = 3
     workspace: str = ""
+    relative_digests: bool = False  # in digests, texts of the workspace count by their place in it (version 2)
 
 
 class TaskForked(_Payload, frozen=True, kw_only=True):
     """Seq 1 of a fork. Entries 2 to `at` are the parent's, copied; from there on the two share nothing."""
 
-    started: TaskStarted  # the parent's, with the fork's own name, workspace and holder
+    started: TaskStarted  # the parent's, with the fork's own name, workspace and holder (version 2: as that of 1)
     parent: str  # task id
     at: int  # entry of the parent at whose end the fork begins; the fork is whole once it has gone beyond
     parent_digest: bytes  # of that entry
+    bases: tuple[tuple[int, str], ...] = ()  # (up to which entry, in which workspace): where it was before (version 2)
 
 
 class LeaseClaimed(_Payload, frozen=True, kw_only=True):
@@ -146,7 +148,7 @@ class ActionIntended(_Payload, frozen=True, kw_only=True):
     tool: str
     effect: Effect
     arguments: Raw
-    digest: bytes  # scheme byte, then sha256 of the canonical arguments: how a loose outcome is found again
+    digest: bytes  # sha256 of the canonical arguments (see `relative_digests`): how a loose outcome is found again
     key: str = ""  # the user's key, or the place in the `each` loop `loop`
     loop: str = ""
     effect_key: str = ""  # drawn here, handed to a keyed tool, the same over all attempts
@@ -432,7 +434,7 @@ KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
     (60, "snapshot_taken", SnapshotTaken),
 )
 # Kind -> version written today, where it is not the first.
-VERSIONS: Final[dict[int, int]] = {20: 2, 33: 2, 54: 2}
+VERSIONS: Final[dict[int, int]] = {1: 2, 13: 2, 20: 2, 33: 2, 54: 2}
 
 
 def start_of(payload: object) -> TaskStarted | None:

@@ -62,6 +62,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     goal: str = ""
     driver: Driver | None = None
     workspace: str = ""
+    digest_base: str = ""  # the workspace, where texts of it count by their place in it in digests
     strategies: tuple[Strategy, ...] = ()
     failures_max: int = 3
     started_at: int = 0
@@ -97,3 +98,8 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     result_seq: int = 0  # seq of TaskSucceeded
     parent: str = ""  # id of the task that this one is a fork of
     forked_at: int = 0  # entry of the parent at whose end it begins: so many entries are the parent's
+    former_bases: tuple[tuple[int, str], ...] = ()  # `digest_base` of the tasks before, each with its last entry
+
+    def digest_base_at(self, seq: int) -> str:
+        """Return the `digest_base` under which entry `seq` was made."""
+        return next((base for last, base in self.former_bases if seq <= last), self.digest_base)

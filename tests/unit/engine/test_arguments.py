@@ -13,8 +13,8 @@ from tests.worlds import Play, Stop, World, counted
 BIG = "b" * 10_000
 
 
-def _record(value, *, touched=None, seq=9, keyed=False):
-    return arguments.record({"x": value}, touched or Touched(), seq, keyed=keyed)
+def _record(value, *, touched=None, seq=9, keyed=False, base=""):
+    return arguments.record({"x": value}, touched or Touched(), seq, keyed=keyed, base=base)
 
 
 # --- views ----------------------------------------------------------------------------------------------------------
@@ -192,3 +192,32 @@ def test_a_state_edit_of_a_big_value_is_small():
     world.live(Play(program))
     (edited,) = [entry for entry in world.journal() if isinstance(entry.payload, StateEdited)]
     assert edited.size < 500
+
+
+# --- the workspace --------------------------------------------------------------------------------------------------
+def test_a_path_of_the_workspace_counts_by_its_place_whatever_stands_beside_it():
+    """Leaves only, in containers, and beside a view of the state."""
+    view = StateTree({"a": [1]}).view()["a"]
+
+    def digests(base, elsewhere=""):
+        path = f"{elsewhere or base}/x"
+        return [_record(value, base=base).digest for value in (path, [path], {path: (path,)}, [view, path])]
+
+    assert digests("/one") == digests("/the/other")
+    others = digests("/one", elsewhere="/one2")
+    assert not set(others) & set(digests("/one"))
+    assert others == digests("", elsewhere="/one2")
+
+
+def test_the_path_of_a_view_is_none_of_the_disk():
+    """A key of the state stays as it is in a fork, whatever it begins with."""
+    view = StateTree({"/one/x": [1]}).view()["/one/x"]
+    assert _record(view, base="/one").digest == _record(view, base="/other").digest
+    assert _record([view, "/one/y"], base="/one").digest == _record([view, "/other/y"], base="/other").digest
+
+
+def test_what_is_recorded_and_handed_over_keeps_the_path():
+    """Only the digest is made without it."""
+    with_base, without = _record(["/one/x"], base="/one"), _record(["/one/x"])
+    assert (without.raw, without.plain) == (with_base.raw, with_base.plain)
+    assert without.digest != with_base.digest
