@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import perdure
+from perdure.core.effects_table import POINTS, RESUME, ROLLBACK
 from perdure.core.recovery import TABLE
 from perdure.model import entry
 
@@ -52,6 +53,23 @@ def render_decisions() -> str:
     return "\n".join(["| row | when | decision |", "|---|---|---|", *rows])
 
 
+def render_effects() -> str:
+    """Return the two tables of `core/effects_table.py`."""
+    resumed = [f"| `{row.retry}` | {' | '.join(row.then)} |" for row in RESUME]
+    back = [f"| `{row.undo}` | {row.then} | {row.in_doubt} |" for row in ROLLBACK]
+    return "\n".join(
+        [
+            f"| retry | {' | '.join(f'killed `{point}`' for point in POINTS)} |",
+            "|---" * (len(POINTS) + 1) + "|",
+            *resumed,
+            "",
+            "| undo | in a rollback | in doubt |",
+            "|---|---|---|",
+            *back,
+        ]
+    )
+
+
 def render_names() -> str:
     """Return a table of public names per group."""
     return "\n\n".join(
@@ -73,6 +91,7 @@ def render_task() -> str:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "kinds": ("journal.md", render_kinds),
     "decisions": ("recovery.md", render_decisions),
+    "effects": ("../explanation/effects.md", render_effects),
     "names": ("api.md", render_names),
     "runtime": ("api.md", render_runtime),
     "task": ("api.md", render_task),

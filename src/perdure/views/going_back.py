@@ -6,11 +6,12 @@ Called by `perdure rollback --dry-run`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from perdure.codec import leaves
+from perdure.core.effects_table import FATES
 from perdure.core.rollback import Behind
 from perdure.engine.files import foresee_files
 from perdure.engine.loading import load_fold
@@ -35,7 +36,7 @@ class EffectFate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     action: str
     tool: str
     effect: str
-    fate: Literal["taken back", "stays", "goes with the files", "nothing to take back"]
+    fate: str  # taken back, stays, goes with the files, nothing to take back
     in_doubt: bool = False  # nobody knows whether it happened: it is treated as if it had
 
 
@@ -75,20 +76,11 @@ async def foresee_rollback(store: Store, name: str, checkpoint: str) -> GoingBac
 
 
 def _fate(one: Behind) -> EffectFate:
-    match one.effect.undo:
-        case "function":
-            fate = "taken back"
-        case "impossible":
-            fate = "stays"
-        case "workspace":
-            fate = "goes with the files"
-        case "nothing":
-            fate = "nothing to take back"
     return EffectFate(
         action=one.action,
         tool=one.tool,
         effect=str(one.effect),
-        fate=cast("Literal['stays']", fate),
+        fate=FATES[one.effect.undo],
         in_doubt=one.is_in_doubt,
     )
 
