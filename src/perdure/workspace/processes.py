@@ -19,6 +19,7 @@ import os
 import select
 import signal
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterable
 from typing import Final
 
@@ -33,6 +34,8 @@ ACTION_MARK: Final = "PERDURE_ACTION"
 
 _OVER: Final = frozenset("ZXx")  # states of what has ended and is only waited for
 _STILL: Final = frozenset("Tt")
+_WAITING: Final = "D"
+_TOLD_OFTEN: Final = 3
 _LOOKS_BEFORE_KILL: Final = 5
 
 
@@ -127,10 +130,14 @@ def _kill(whose: tuple[str, str], clock: Clock, found: dict[tuple[int, int], Pro
 def _hold(task: str, action: str = "", *, looks_max: int = PROCESSES_LOOKS_MAX) -> None:
     """Stop the task's processes until a look finds none that runs."""
     moving: list[_Seen] = []
+    told: Counter[tuple[int, int]] = Counter()
     for _ in range(looks_max):
         moving = [seen for seen in _of_task(task, action) if seen.state not in _STILL]
-        if not moving:
+        # One that waits inside the kernel has the signal waiting for it: it does nothing of its own before it obeys.
+        # It may wait for long: who has called vfork is let go by a child that is held still.
+        if all(seen.state == _WAITING and told[seen.pid, seen.started] >= _TOLD_OFTEN for seen in moving):
             return
+        told.update((seen.pid, seen.started) for seen in moving)
         for seen in moving:
             _signal(seen, signal.SIGSTOP)
         select.select((), (), (), PROCESSES_LOOK_S / 10)

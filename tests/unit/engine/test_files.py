@@ -374,11 +374,14 @@ def test_what_a_background_process_writes_is_the_tasks_and_a_rollback_ends_it_fi
             await task.rollback("before")
         return captured, len(living), state, processes.find(task.id)
 
-    captured, count, state, left = asyncio.run(place.live(program))
-    assert children[0].wait() < 0
+    try:
+        captured, count, state, left = asyncio.run(place.live(program))
+        assert children[0].wait(30) < 0
+    finally:
+        children[0].kill()
     assert all(whose for whose, changes in captured if "counter" in changes)
     assert "counter" in {path for _, changes in captured for path in changes}
-    assert (count > 0, state in "RSD", left, place.tree()) == (True, True, (), {})
+    assert (count > 0, state in "RSDT", left, place.tree()) == (True, True, (), {})
 
 
 def test_verify_sees_missing_bytes_of_files_and_a_manifest_that_went_wrong(place, monkeypatch):
