@@ -196,10 +196,10 @@ def _played(cells, tmp_path, play_one):
     return found
 
 
-def test_every_cell_of_the_table_at_a_resume(service, tmp_path, record_property):
+def test_every_cell_of_the_table_at_a_resume(service, tmp_path):
     """The service has seen as many calls as the table says, the effect is there once, and who was asked was to be."""
     found = _played(CELLS, tmp_path, lambda cell, folder: play(service, folder, cell))
-    record_property("tried", f"{len(found)} cells, as many kills")
+    print(f"{len(found)} cells, as many kills")
     for ((retry, undo), point), (ended, book) in found.items():
         row = ROWS[retry]
         where = (retry, undo, POINTS[point])
@@ -209,10 +209,10 @@ def test_every_cell_of_the_table_at_a_resume(service, tmp_path, record_property)
             assert (where, 1) == (where, book["done"])
 
 
-def test_every_cell_of_the_table_at_a_rollback(service, tmp_path, record_property):
+def test_every_cell_of_the_table_at_a_rollback(service, tmp_path):
     """Taken back, made again, or left in the world and not made again: never twice there without a person's word."""
     found = _played(CELLS, tmp_path, lambda cell, folder: play(service, folder, cell, rolls_back=True))
-    record_property("tried", f"{len(found)} cells, as many kills")
+    print(f"{len(found)} cells, as many kills")
     for ((retry, undo), point), (ended, book) in found.items():
         where, was_sent = (retry, undo, POINTS[point]), point >= POINTS.index("after_intent")
         assert (where, "done") == (where, ended["result"])
@@ -223,7 +223,7 @@ def test_every_cell_of_the_table_at_a_rollback(service, tmp_path, record_propert
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_killed_during_the_undo_it_is_finished_and_done_once(service, tmp_path, record_property, number):
+def test_killed_during_the_undo_it_is_finished_and_done_once(service, tmp_path, number):
     """Before and after it; the service that takes it back sees one key."""
     cells = [(cell, POINTS.index("after_outcome")) for cell in UNDOS]
     found = _played(
@@ -231,6 +231,6 @@ def test_killed_during_the_undo_it_is_finished_and_done_once(service, tmp_path, 
         tmp_path,
         lambda cell, folder: play(service, folder, cell, rolls_back=True, second=f"during_undo:{number}"),
     )
-    record_property("tried", f"{len(found)} cells, {2 * len(found)} kills")
+    print(f"{len(found)} cells, {2 * len(found)} kills")
     for cell, (ended, book) in found.items():
         assert (cell, "done", 1, 2) == (cell, ended["result"], book["undone"], book["calls"])
