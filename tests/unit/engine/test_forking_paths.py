@@ -266,3 +266,20 @@ def test_a_fork_of_a_fork_goes_back_past_an_effect_of_the_first(tmp_path):
     assert [f"{folder.parent}/one"] == sent
     assert 1 == folder.world.kinds("third").count("ActionReused")
     assert folder.replayed("third") is None
+
+
+def test_a_fork_of_a_task_in_a_with_block_finds_its_calls_too(tmp_path):
+    """The script is run again with the fork's name and folder."""
+    folder = Folder(tmp_path, _by_key)
+
+    async def script(runtime, name, workspace):
+        async with runtime.task(name, workspace=workspace) as task:
+            await task.using(key="one").act(folder.put, f"{task.workspace}/one")
+            await task.checkpoint("here")
+            _leave(task)
+
+    with pytest.raises(Stop):
+        folder.do(lambda runtime: script(runtime, "job", folder.parent))
+    folder.fork()
+    folder.do(lambda runtime: script(runtime, "fork", folder.own))
+    assert [(f"{folder.parent}/one", "x")] == folder.calls
