@@ -102,6 +102,8 @@ def _task_forked(fold: Fold, header: Header, payload: e.TaskForked, _patched: bo
 
 def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
+    if payload.after_crash or ledger.holder is None or ledger.holder.boot != payload.holder.boot:
+        ledger.unmended = True
     ledger.holder = payload.holder
     is_start_in_row = payload.after_crash and not payload.by_hand and not ledger.settled_under_lease
     ledger.starts_in_row = ledger.starts_in_row + 1 if is_start_in_row else 0
@@ -120,6 +122,7 @@ def _begin_own_life(fold: Fold, branch: int) -> None:
 
 def _task_resumed(fold: Fold, _header: Header, _payload: e.TaskResumed, _patched: bool) -> None:  # noqa: FBT001
     _set_status(fold, "running", "")
+    fold.ledger.unmended = False
 
 
 def _program_called(fold: Fold, _header: Header, payload: e.ProgramCalled, _patched: bool) -> None:  # noqa: FBT001

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -26,10 +27,10 @@ from perdure.core.way_back import Step, WayBack, way_back
 from perdure.engine import crashpoints
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.session import Session
-from perdure.errors import Damaged
+from perdure.errors import Damaged, WorkspaceInvalid
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX, PROCESSES_GRACE_S
 from perdure.model import entry as e
-from perdure.model.files import Uncovered
+from perdure.model.files import FileChange, Uncovered
 from perdure.model.ids import cut_text, plain_text
 from perdure.model.ledger import OpenAction
 from perdure.ports import Store
@@ -45,6 +46,7 @@ from perdure.workspace.restoring import Restored, apply, blobs_of
 T = TypeVar("T")
 _PATHS_NAMED_MAX: Final = 10
 _RESTORE: Final = "restore"  # the one move of a rollback
+_CRASH: Final = "crash"  # whose doing it is that a file was found lost
 
 
 class Job(Protocol):
@@ -113,6 +115,7 @@ class Files:
 
         All of it is taken in first and can be fetched from the journal.
         """
+        await self._mend_first()
         async with self._lock:
             await self._end_processes(action.action)
             await self._look(action.paths, action.action)
@@ -127,30 +130,55 @@ class Files:
         paths = self._known_paths()
         await self.take_in(paths, self._owner(paths))
 
-    async def mend(self) -> None:
-        """Put back what the disk has lost of what the task had written; all of it where the folder itself is gone.
+    async def mend(self, *, anew: bool = False) -> None:
+        """Put back what the disk has lost of what the task had written; with `anew` all of it, if the folder is gone.
 
         Lost is what is older on disk than its journal's look at it. What somebody else has changed since is not.
         """
         files = self._session.fold.files
         is_there = await asyncio.to_thread(os.path.isdir, self._session.fold.ledger.workspace)
-        if not files.written or (is_there and not self._session.after_crash):
+        if not files.written or not (self._session.after_crash if is_there else anew):
             return
         async with self._lock:
-            capturer = self._open()
-            looked = await _in_thread(lambda: list(capturer.look(files.copy(), tuple(sorted(files.written)))))
-            changes = [change for piece in looked for change in piece.changes]
-            if is_there:
-                steps = await _in_thread(lambda: find_losses(capturer.folder.fd, changes, files))
-            else:
-                steps = tuple(Step(change.path, change.node, files.get(change.path)) for change in changes)
-            done = (await self._restore(steps)).done if steps else ()
+            capturer, steps = self._open(anew=anew), list[Step]()
+            pieces = capturer.look(files.copy(), tuple(sorted(files.written)))
+            while (piece := await _in_thread(lambda: next(pieces, None))) is not None:
+                if is_there:
+                    lost = await _in_thread(partial(find_losses, capturer.folder.fd, piece.changes, files))
+                else:
+                    lost = tuple(Step(change.path, change.node, files.get(change.path)) for change in piece.changes)
+                await self._keep_remains(lost, piece.blobs)
+                steps += lost
+            done = (await self._restore(tuple(steps))).done if steps else ()
         self._session.after_crash = False
         if done:
             named = ", ".join(done[:_PATHS_NAMED_MAX])
             text = f"{len(done)} path(s) of the workspace were lost and are back from the store: {named}"
             self._session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX)))
             self._session.tell("note", text=text)
+
+    async def _mend_first(self) -> None:
+        """A look must not take for somebody's doing what a crash has lost."""
+        if self._session.after_crash:
+            await self.mend()
+
+    async def _keep_remains(self, steps: Sequence[Step], blobs: dict[bytes, bytes]) -> None:
+        """Record what stands at the paths of `steps` before it is written over, should the times be wrong about it.
+
+        The second entry takes the first one back: whoever comes after a kill in between finds the same to be mended.
+        """
+        there = [step for step in steps if step.expected is not None]
+        if not there:
+            return
+        paths = tuple(step.path for step in there)
+        found = tuple(FileChange(step.path, step.expected) for step in there)
+        back = tuple(FileChange(step.path, step.target) for step in there)
+        session = self._session
+        session.put(e.FilesCaptured(changes=found, paths=paths, action=_CRASH), blobs=blobs)
+        digest = session.fold.files.copy()
+        digest.apply(back)
+        session.put(e.FilesCaptured(changes=back, paths=paths, action=_CRASH, digest=digest.digest()))
+        await session.commit()
 
     # --- in a rollback ----------------------------------------------------------------------------------------------
     async def prepare(self, to_seq: int) -> tuple[str, ...]:
@@ -172,6 +200,7 @@ class Files:
         pending = session.fold.ledger.rollback
         if pending is None:
             return
+        await self._mend_first()
         async with self._lock:
             await self._end_processes()
             way = await self._way_back(pending.to_seq)
@@ -189,6 +218,7 @@ class Files:
 
     async def take_in(self, paths: Sequence[str], owner: str) -> None:
         """Record what is different at `paths` as the doing of action `owner`, "" = of somebody else."""
+        await self._mend_first()
         async with self._lock:
             await self._look(paths, owner)
 
@@ -268,12 +298,17 @@ class Files:
         fold = self._session.fold
         return ANYWHERE if fold.document.is_all_captured else tuple(path for path, _ in fold.files.items())
 
-    def _open(self) -> Capturer:
+    def _open(self, *, anew: bool = False) -> Capturer:
+        """Open the folder; one that is gone with files of the task in it is not made again unless `anew`."""
         if self._capturer is None:
             config, session = load_config(), self._session
+            place = session.fold.ledger.workspace
+            if session.fold.files.written and not (anew or os.path.isdir(place)):
+                remedy = f"perdure resume {shlex.quote(session.fold.ledger.name)} --accept workspace"
+                raise WorkspaceInvalid(place, f"it is not there; put it back, or have its files made anew: {remedy}")
             ignoring = Ignoring.from_text(config.text("workspace_ignore"))
             largest = config.size_bytes("workspace_file_max")
-            folder = Folder.open(session.fold.ledger.workspace, store_place=session.world.store.place)
+            folder = Folder.open(place, store_place=session.world.store.place)
             self._capturer = Capturer(folder, ignoring, file_bytes_max=largest)
         return self._capturer
 
@@ -345,7 +380,7 @@ async def mend_files(session: Session) -> None:
     """See to it that the task's files are there before it goes on. Raises WorkspaceInvalid, WorkspaceBusy."""
     files = files_of(session)
     if files is not None:
-        await files.mend()
+        await files.mend(anew=True)
 
 
 class _Bytes(Mapping[bytes, bytes]):

@@ -234,13 +234,13 @@ class Runtime:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
             session = await self._opened(self._claim(found, by_hand=False))
-            if session.stop is None:
-                session.put(e.TaskResumed())
         else:
             session = await self._opened(self._start(started, first))
-        session.begin_call()
         async with self._held(session), obeyed(session):
             await mend_files(session)
+            if found is not None and session.task == found.task:
+                session.put(e.TaskResumed())
+            session.begin_call()
             with ungrouped():
                 yield Task(session)
             await finish(session, None)
@@ -418,10 +418,9 @@ class Runtime:
             await self.store.release(task, lease.epoch)  # a damaged journal must not look busy
             raise
         session = self._open_session(fold, lease.epoch)
-        last = fold.ledger.holder
-        session.after_crash = crashed or last is None or last.boot != self._presence.holder.boot
         try:
             session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=by_hand, after_crash=crashed))
+            session.after_crash = fold.ledger.unmended
             await session.commit()
             crashpoints.reach("during_recovery")
             session.module = getattr(getattr(program, "fn", None), "__module__", "")

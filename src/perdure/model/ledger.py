@@ -76,6 +76,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int = 0
     starts_in_row: int = 0  # starts after a crash, in a row, under whose leases nothing was settled
     settled_under_lease: bool = False
+    unmended: bool = False  # files may be lost: after a crash, or in another boot, nobody has gone on with it so far
 
     open: dict[str, OpenAction] = {}  # by action id, in journal order
     failed_keys: dict[str, str] = {}  # by `core.resume.failed_key_of`: the effect key that an equal call uses again

@@ -2,7 +2,8 @@
 
 A power cut can leave a file empty, old or missing although the journal has its bytes. Whoever changes a file afterwards
 cannot but move the time of its last change (`ctime`, which no program can set), and whoever removes it that of its
-folder. So what differs from the manifest and is not younger than the look that took it in was lost.
+folder. So what differs from the manifest and is not younger than the look that took it in was lost. A clock that was
+put right meanwhile can prove this wrong: the engine records what stands there before it writes over it.
 """
 
 from __future__ import annotations
@@ -54,10 +55,13 @@ _KINDS: Final = {"file": stat.S_IFREG, "link": stat.S_IFLNK, "folder": stat.S_IF
 
 
 def _changed_at(root_fd: int, path: str) -> int:
-    """Return when `path` last changed, in nanoseconds; where nothing stands, the nearest folder above that is there."""
+    """Return when `path` last changed, in nanoseconds; where nothing stands, the nearest folder above that is there.
+
+    Of the workspace's own folder it is the time of its content: the other one moves with each look (`Folder.now_ns`).
+    """
     while path:
         try:
             return os.stat(path_to_bytes(path), dir_fd=root_fd, follow_symlinks=False).st_ctime_ns
         except OSError:
             path = path.rpartition("/")[0]
-    return os.fstat(root_fd).st_ctime_ns
+    return os.fstat(root_fd).st_mtime_ns
