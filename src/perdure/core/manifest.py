@@ -58,22 +58,26 @@ class Manifest:
 
     def apply(self, changes: Iterable[FileChange], written_at: int = 0) -> None:
         """Take changes in, in any order; with `written_at` they are the task's own, of that time."""
+        folders, written = self._folders, self.written
+        touched: set[str] = set()
         for change in changes:
-            if written_at and change.node is not None:
-                self.written[change.path] = written_at
-            else:
-                self.written.pop(change.path, None)
-            folder, _, name = change.path.rpartition("/")
-            self._forget_digests(folder)
-            children = self._folders.setdefault(folder, {})
-            self._size -= name in children
-            if change.node is None:
+            path, node = change.path, change.node
+            if written_at and node is not None:
+                written[path] = written_at
+            elif written:
+                written.pop(path, None)
+            folder, _, name = path.rpartition("/")
+            touched.add(folder)
+            children = folders.setdefault(folder, {})
+            self._size += (node is not None) - (name in children)
+            if node is None:
                 children.pop(name, None)
             else:
-                self._size += 1
-                children[name] = change.node
+                children[name] = node
             if not children:
-                del self._folders[folder]
+                del folders[folder]
+        for folder in touched:
+            self._forget_digests(folder)
 
     def digest(self, folder: str = "") -> bytes:
         """Return 32 bytes over all that stands under `folder`."""

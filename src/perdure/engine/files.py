@@ -66,7 +66,7 @@ class Files:
         self._session = session
         self._lock = asyncio.Lock()
         self._capturer: Capturer | None = None
-        self._then: tuple[int, Manifest] | None = None  # what a rollback under way goes back to: asked for at each move
+        self._then: Fold | None = None  # what a rollback under way goes back to: asked for at each move
         self._at_work: dict[str, tuple[str, ...]] = {}  # actions in flight, and where they may write
         self._drafts: dict[str, tuple[str, ...]] = {}  # by action: files of its that are a draft
         self._alone_since = -1  # so many processes had been started when none was found alive
@@ -210,11 +210,9 @@ class Files:
         session.tell("workspace_restored", restored=len(restored.done), kept=list(kept))
 
     async def done(self, to_seq: int) -> None:
-        """See `ports.Participant`. What others have changed stands beside what the checkpoint held: it is taken in."""
+        """See `ports.Participant`. What others have changed since the checkpoint is found by the next look."""
         del to_seq
         self._then = None
-        await self.at_checkpoint()
-        await self._session.commit()
 
     async def take_in(self, paths: Sequence[str], owner: str) -> None:
         """Record what is different at `paths` as the doing of action `owner`, "" = of somebody else."""
@@ -317,10 +315,14 @@ class Files:
         """Return what goes back to how it was at the end of entry `to_seq`; with `only`, of that action's changes."""
         session = self._session
         await session.commit()
-        store, task = session.world.store, session.task
-        if self._then is None or self._then[0] != to_seq:
-            self._then = (to_seq, (await load_fold(store, task, to_seq)).files)
-        return await find_way_back(store, task, to_seq, only=only, then=self._then[1])
+        then = (await self.fold_at(to_seq)).files
+        return await find_way_back(session.world.store, session.task, to_seq, only=only, then=then)
+
+    async def fold_at(self, seq: int) -> Fold:
+        """Return the fold of entry `seq`; what a rollback goes back to is read once."""
+        if self._then is None or self._then.seq != seq:
+            self._then = await load_fold(self._session.world.store, self._session.task, seq)
+        return self._then
 
     async def _restore(self, steps: tuple[Step, ...]) -> Restored:
         """Do the steps. Raises WorkspaceFull, WorkspaceRefused; called again, it goes on."""

@@ -131,7 +131,8 @@ async def finish_rollback(session: Session) -> None:
         crashpoints.reach("during_rollback")
         owner, _, what = move.partition(" ")
         await participants[owner].apply(what)
-    earlier = await load_fold(session.world.store, session.task, pending.to_seq)
+    store, to_seq = session.world.store, pending.to_seq
+    earlier = await (load_fold(store, session.task, to_seq) if files is None else files.fold_at(to_seq))
     session.sequencer.jump(e.RolledBackEntry(to_seq=pending.to_seq, checkpoint=pending.checkpoint), earlier)
     for move in pending.moves:
         if move.startswith(CARRY):
