@@ -113,9 +113,13 @@ def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched
 
 
 def _begin_own_life(fold: Fold, branch: int) -> None:
-    """A fork has taken over what it gets from its parent: from here on it runs, on the next branch."""
+    """A fork has taken over what it gets from its parent: from here on it runs, on the next branch.
+
+    No rollback goes behind this by itself: the effects there are the parent's.
+    """
     fold.branch = branch
     fold.document.asking = {}  # the program asks again
+    fold.document.impossible_at = fold.seq
     fold.ledger.open = {name: action for name, action in fold.ledger.open.items() if not action.effect.is_free}
     _set_status(fold, "running", "")
 

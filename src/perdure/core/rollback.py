@@ -113,6 +113,8 @@ class Gatherer:
         return [one for one in self._found.values() if one.at > self._to_seq]
 
     def _put(self, action: str, tool: str, effect: Effect, *, intent: int = 0, settled: int = 0, at: int) -> None:
+        if effect.undo == "function" and (intent or settled) <= self._ledger.forked_at:
+            effect = msgspec.structs.replace(effect, undo="impossible")  # it is the parent's, to keep or to take back
         self._found[action] = Behind(action=action, tool=tool, effect=effect, intent=intent, settled=settled, at=at)
 
     def _change(self, action: str, **fields: int | bool) -> None:

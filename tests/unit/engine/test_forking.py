@@ -10,7 +10,7 @@ import pytest
 import perdure
 from perdure.core.manifest import Manifest
 from perdure.engine.loading import load_fold
-from perdure.errors import ForkRefused, ForkUnfinished, NothingAsked, StoreFull, TaskUnknown
+from perdure.errors import ForkRefused, ForkUnfinished, NothingAsked, RollbackRefused, StoreFull, TaskUnknown
 from perdure.model import entry as e
 from perdure.model.effect import PRESETS
 from perdure.model.files import FileChange, Node
@@ -627,3 +627,53 @@ def test_what_fails_on_the_way_leaves_nothing_or_a_whole_fork(stages, tmp_path):
         assert [] == list(tmp_path.iterdir())
     assert number > 10
     assert () == findings(world, "f")
+
+
+def test_a_fork_takes_nothing_back_that_its_parent_has_done(tmp_path):
+    """Behind its beginning effects with an undo are the parent's: going back is refused, and by force they stand."""
+    world, booked, cancelled = World(), [], []
+
+    @perdure.tool(retry="free", undo="nothing", name="unbook")
+    async def unbook(item: int) -> None:
+        cancelled.append(item)
+
+    book = counted(booked, "compensable", name="book", undo=unbook)
+
+    async def program(task):
+        await task.checkpoint("before")
+        await task.using(key="theirs").act(book, 1)
+        await task.checkpoint("between")
+        if task.name == "job":
+            return "parent"
+        await task.using(key="mine").act(book, 2)
+        await task.checkpoint("behind")
+        return "child"
+
+    play = Play(program)
+    world.live(play)
+    fork(world, tmp_path / "w", "between")
+
+    async def go_back(runtime):
+        found = await runtime.store.find("job-fork")
+        with pytest.raises(Stop):
+            await runtime.resume(found.task, Play(_stopping(program)))
+        await runtime.rollback(found.task, "between")
+        taken_back = list(cancelled)
+        with pytest.raises(RollbackRefused) as refused:
+            await runtime.rollback(found.task, "before")
+        await runtime.rollback(found.task, "before", force=True)
+        return taken_back, str(refused.value)
+
+    taken_back, said = do(world, go_back)
+    assert (booked, taken_back, cancelled) == ([1, 2], [2], [2])
+    assert "book" in said
+
+
+def _stopping(program):
+    """The program, stopped at its end."""
+
+    async def stop(task):
+        await program(task)
+        raise Stop("here")
+
+    return stop
