@@ -40,7 +40,7 @@ from perdure.workspace import processes
 from perdure.workspace.capture import Batch, Capturer
 from perdure.workspace.folder import Folder
 from perdure.workspace.ignoring import Ignoring
-from perdure.workspace.losses import find_losses, not_as_left
+from perdure.workspace.losses import changed_since, find_losses, not_as_left
 from perdure.workspace.restoring import Restored, apply, blobs_of
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Files:
         await self._mend_first()
         async with self._lock:
             await self._end_processes(action.action)
-            await self._look(action.paths, action.action)
+            await self._look(action.paths, action.action, left_at=self._left_at(action.action))
             await self._restore((await self._way_back(action.intent, only=action.action)).steps)
             await self._look(action.paths, action.action)
 
@@ -217,8 +217,9 @@ class Files:
     async def take_in(self, paths: Sequence[str], owner: str) -> None:
         """Record what is different at `paths` as the doing of action `owner`, "" = of somebody else."""
         await self._mend_first()
+        left_at = 0 if owner in self._session.running else self._left_at(owner)
         async with self._lock:
-            await self._look(paths, owner)
+            await self._look(paths, owner, left_at=left_at)
 
     # --- looking ----------------------------------------------------------------------------------------------------
     def _owner(self, paths: Iterable[str]) -> str:
@@ -232,16 +233,38 @@ class Files:
         left = [a.action for a in open_ if a.action not in self._session.running and overlap(a.paths, where)]
         return (flying or left or [""])[-1]
 
-    async def _look(self, paths: Sequence[str], owner: str) -> None:
+    def _left_at(self, action: str) -> int:
+        """Return from when on a change is none of `action`'s: its process was dead for certain; 0 where it may live."""
+        open_ = self._session.fold.ledger.open.get(action)
+        is_left = open_ is not None and open_.epoch < self._session.sequencer.epoch
+        return self._session.left_at if is_left else 0
+
+    async def _look(self, paths: Sequence[str], owner: str, *, left_at: int = 0) -> None:
         """Put what is different from the manifest at `paths`; all but the last piece is durable when this returns.
 
-        The task's processes are held still meanwhile. Where one lives, what nobody else owns up to is its doing.
+        The task's processes are held still meanwhile. Where one lives, what nobody else owns up to is its doing. With
+        `left_at`, what has changed since then is somebody else's.
         """
         capturer, living = self._open(), await self._living()
         with contextlib.ExitStack() as held:
             if living:
                 await _in_thread(lambda: held.enter_context(processes.frozen(self._session.task)))
+            if left_at and owner and not living:
+                await self._take_theirs(capturer, paths, left_at)
             await self._take_pieces(capturer, paths, owner or next((one.action for one in living), ""))
+
+    async def _take_theirs(self, capturer: Capturer, paths: Sequence[str], left_at: int) -> None:
+        """Put what others have changed at `paths` since `left_at`."""
+        session, seen = self._session, self._session.fold.files.copy()
+        behind_us = max(0, capturer.folder.now_ns() // 1_000 - session.world.clock.now())  # our clock
+        pieces = capturer.look(seen, None if "" in paths else tuple(paths))
+        while (piece := await _in_thread(lambda: next(pieces, None))) is not None:
+            seen.apply(piece.changes)
+            root_fd = capturer.folder.fd
+            theirs = await _in_thread(partial(changed_since, root_fd, piece.changes, left_at + behind_us))
+            if theirs:
+                session.put(e.FilesCaptured(changes=theirs, paths=tuple(paths)), blobs=piece.blobs)
+                await session.commit()
 
     async def _take_pieces(self, capturer: Capturer, paths: Sequence[str], owner: str) -> None:
         session, document, files = self._session, self._session.fold.document, self._session.fold.files

@@ -407,6 +407,7 @@ class Runtime:
 
     async def _claim_alone(self, task: str, program: Drivable | None, *, by_hand: bool, finish: bool) -> Session:
         crashpoints.reach("during_recovery")
+        last = await self.store.lease(task)
         lease, crashed = await leases.claim(
             self.store, task, self._presence, self._world.clock, self._world.lease_ttl_s
         )
@@ -420,7 +421,7 @@ class Runtime:
         session = self._open_session(fold, lease.epoch)
         try:
             session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=by_hand, after_crash=crashed))
-            session.after_crash = fold.ledger.unmended
+            session.after_crash, session.left_at = fold.ledger.unmended, last.until if crashed else 0
             await session.commit()
             crashpoints.reach("during_recovery")
             session.module = getattr(getattr(program, "fn", None), "__module__", "")

@@ -1,4 +1,4 @@
-"""Tells what a crash has lost from what somebody has changed since, by the times that the file system keeps.
+"""Tells apart what a crash has left and what somebody has changed since, by the times that the file system keeps.
 
 A power cut can leave a file empty, old or missing although the journal has its bytes. Whoever changes a file afterwards
 cannot but move the time of its last change (`ctime`, which no program can set), and whoever removes it that of its
@@ -31,6 +31,15 @@ def find_losses(root_fd: int, changes: Iterable[FileChange], manifest: Manifest)
         if written_at is not None and _changed_at(root_fd, change.path) // _US <= written_at:
             found.append(Step(change.path, change.node, manifest.get(change.path)))
     return tuple(found)
+
+
+def changed_since(root_fd: int, changes: Iterable[FileChange], then_us: int) -> tuple[FileChange, ...]:
+    """Return those of `changes` that were made after `then_us`, by the file system's clock.
+
+    Of what is gone nothing tells when it went.
+    """
+    standing = (change for change in changes if change.node is not None)
+    return tuple(change for change in standing if _changed_at(root_fd, change.path) // _US > then_us)
 
 
 def not_as_left(workspace: str, manifest: Manifest, paths: Iterable[str]) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ class Place:
         self.store = str(tmp_path / "s" / "p.db")
         self.folder = str(tmp_path / "work")
         self.clock = SystemClock()
+        self.lease_ttl_s = 30.0
         Path(self.folder).mkdir()
 
     def tree(self):
@@ -68,7 +69,7 @@ class Place:
 
     async def live(self, program, *, name="t"):
         """Run `program(task)` in an inline task; return what it returns."""
-        async with perdure.open(self.store, clock=self.clock) as runtime:
+        async with perdure.open(self.store, clock=self.clock, lease_ttl_s=self.lease_ttl_s) as runtime:
             try:
                 async with runtime.task(name, state={"n": 0}, workspace=self.folder) as task:
                     return await program(task, runtime)

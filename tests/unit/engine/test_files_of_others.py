@@ -170,3 +170,54 @@ def test_a_folder_that_is_gone_is_not_made_again_by_the_way(place):
     with pytest.raises(WorkspaceInvalid, match=r"it is not there; put it back, or .* --accept workspace"):
         asyncio.run(settle_die(place))
     assert not Path(place.folder).exists()
+
+
+async def a_while_later(place):
+    """The lease of the one who died is over, and others have worked in the folder since."""
+    await asyncio.sleep(0.6)
+    place.put("theirs.txt", "second")
+    place.put("notes.txt", "a person's own")
+
+
+def test_a_second_try_leaves_alone_what_others_did_while_the_task_was_dead(place):
+    """Only what its first try can have written goes back; the folder was the person's meanwhile."""
+    place.put("theirs.txt", "first")
+    place.lease_ttl_s = 0.3
+
+    async def program(task, runtime):
+        return await task.using(key="b").act(die, place.folder), await place.captured(runtime)
+
+    killed(place, program)
+    asyncio.run(a_while_later(place))
+    result, captured = asyncio.run(place.live(program))
+    assert (result, captured) == (
+        "lives",
+        [
+            (False, {"theirs.txt": "file"}),
+            (False, {"notes.txt": "file", "theirs.txt": "file"}),
+            (True, {"half": "file"}),
+            (True, {"half": None}),
+            (True, {"half": "file"}),
+        ],
+    )
+    assert place.tree() == {"half": "half", "notes.txt": "a person's own", "theirs.txt": "second"}
+
+
+def test_settling_what_died_does_not_lay_the_others_files_at_its_door(place):
+    """So a rollback that follows takes back the half file, and no other."""
+    place.lease_ttl_s = 0.3
+
+    async def first(task, runtime):
+        await task.checkpoint("here")
+        await task.using(key="b").act(die, place.folder)
+
+    killed(place, first)
+    asyncio.run(a_while_later(place))
+    asyncio.run(settle_die(place))
+
+    async def back(task, runtime):
+        with contextlib.suppress(RolledBack):
+            await task.rollback("here")
+
+    asyncio.run(place.live(back))
+    assert place.tree() == {"notes.txt": "a person's own", "theirs.txt": "second"}
