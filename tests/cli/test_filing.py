@@ -92,3 +92,11 @@ def test_a_file_that_was_not_taken_in_says_why(perdure, here, monkeypatch):
     assert (2, "", True) == (code, out, "no capture holds it (too_large); it is known from entry " in err)
     seq = err.partition("from entry ")[2].partition(":")[0]
     assert "small" == perdure("file", "w", "a", "--at", seq)[1]
+
+
+def test_show_says_what_is_on_record_and_what_is_not(perdure, written):
+    """How many paths, the patterns of those left aside, and each path that no capture holds."""
+    shown = json.loads(perdure("show", "w", "--json")[1])
+    assert (shown["files"], "uncovered" in shown) == (3, False)
+    assert {"/.git", ".perdure/"} <= set(shown["left_aside"])
+    assert re.search(r"^  files +3 on record; left aside: .*/\.git", perdure("show", "w")[1], re.MULTILINE)

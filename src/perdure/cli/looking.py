@@ -181,6 +181,8 @@ def _say_show(shown: Show) -> None:
         ("holder", shown.holder),
         ("driver", shown.driver),
         ("workspace", shown.workspace),
+        ("files", f"{shown.files} on record; left aside: {', '.join(shown.left_aside)}" if shown.files else ""),
+        ("not covered", ", ".join(shown.uncovered)),
         ("changed", f"{shown.changed_at}, {shown.entries} entries, attempt {shown.attempt}, branch {shown.branch}"),
         ("plan", " > ".join(shown.plan)),
         ("step", shown.step),

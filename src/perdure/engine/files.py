@@ -83,8 +83,9 @@ class Files:
 
         Raises WorkspaceInvalid, WorkspaceBusy, ConfigInvalid: nothing is done then.
         """
-        await self.take_in(job.paths, self._owner(job.paths))
-        self._at_work[job.action] = job.paths
+        async with self._lock:
+            await self._look(job.paths, self._owner(job.paths))
+            self._at_work[job.action] = job.paths
 
     def forget(self, action: str) -> None:
         """The call is over, or was never made."""
@@ -127,8 +128,9 @@ class Files:
         document = self._session.fold.document
         if not (document.is_all_captured or len(self._session.fold.files)):
             return  # no action of this task has written files so far
-        paths = self._known_paths()
-        await self.take_in(paths, self._owner(paths))
+        async with self._lock:
+            paths = self._known_paths()
+            await self._look(paths, self._owner(paths))
 
     async def mend(self, *, anew: bool = False) -> None:
         """Put back what the disk has lost of what the task had written; with `anew` all of it, if the folder is gone.

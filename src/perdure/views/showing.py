@@ -10,6 +10,7 @@ import shlex
 import msgspec
 
 from perdure.codec import leaves
+from perdure.config import load_config
 from perdure.core.fold import Fold
 from perdure.core.resume import rule_for
 from perdure.engine.loading import load_fold, read_entry
@@ -22,6 +23,7 @@ from perdure.model.status import TaskSummary
 from perdure.ports import Store
 from perdure.views.listing import Row, look_at
 from perdure.workspace import processes
+from perdure.workspace.ignoring import Ignoring
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,6 +72,9 @@ class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     until: str = ""
     driver: str = ""
     workspace: str = ""
+    files: int = 0  # paths of the workspace that are on record
+    uncovered: tuple[str, ...] = ()  # paths that no capture holds, each with why
+    left_aside: tuple[str, ...] = ()  # patterns of paths that are neither taken in nor put back
     attempt: int = 1
     branch: int = 0
     entries: int = 0
@@ -108,6 +113,9 @@ async def show(store: Store, name: str) -> Show:
         until=moment(ledger.until) if ledger.until else "",
         driver=summary.driver,
         workspace=ledger.workspace,
+        files=len(fold.files),
+        uncovered=tuple(f"{one.path} ({one.why})" for one in document.uncovered),
+        left_aside=Ignoring.from_text(load_config().text("workspace_ignore")).patterns if len(fold.files) else (),
         attempt=max(1, ledger.attempt),
         branch=fold.branch,
         entries=fold.seq,

@@ -14,11 +14,14 @@ import pytest
 import perdure
 from perdure.clock import SystemClock
 from perdure.core.manifest import Manifest
+from perdure.engine.files import Files
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.programs import load_program
 from perdure.errors import ConfigInvalid, PathOutside, WorkspaceBusy
 from perdure.model import entry as e
+from perdure.model.files import Uncovered
 from perdure.operations import recall_journal, replay
+from perdure.views.showing import show
 from perdure.views.verifying import verify
 from perdure.workspace import processes
 from tests.worlds import Play, until
@@ -200,8 +203,18 @@ def test_a_second_try_begins_with_the_files_of_the_first(place):
     assert len(tries) == 2
 
 
-def test_two_calls_at_once_share_what_they_change(place):
-    """While a call may write, what changes where it may write is the task's."""
+def test_two_calls_at_once_share_what_they_change(place, monkeypatch):
+    """While a call may write, what changes where it may write is the task's, also when the other's look is slow."""
+    look = Files._look
+    looks = []
+
+    async def look_slowly(self, paths, owner):
+        looks.append(owner)
+        if len(looks) == 2:
+            await asyncio.sleep(0.05)
+        await look(self, paths, owner)
+
+    monkeypatch.setattr(Files, "_look", look_slowly)
 
     @perdure.tool(effect="workspace", name="slow")
     async def slow(folder: str, name: str) -> None:
@@ -431,3 +444,23 @@ async def rewriting(task):
     await task.checkpoint("one")
     await task.using(key="b").act(write, task.workspace, "a.txt", "2")
     return "done"
+
+
+def test_what_cannot_be_taken_in_is_listed(place):
+    """With its reason, once; the rest is taken in, and a rollback leaves it alone."""
+
+    async def program(task, runtime):
+        await task.checkpoint("before")
+        await task.using(key="a").act(run, place.folder, "mkfifo pipe; echo 1 > file")
+        await task.using(key="b").act(run, place.folder, "echo 2 > file")
+        shown = await show(runtime.store, "t")
+        entries_with = [entry.payload async for entry in entries(runtime.store, task.id)]
+        said = [one.uncovered for one in entries_with if isinstance(one, e.FilesCaptured) and one.uncovered is not None]
+        with contextlib.suppress(perdure.RolledBack):
+            await task.rollback("before")
+        return shown.uncovered, said
+
+    uncovered, said = asyncio.run(place.live(program))
+    assert uncovered == ("pipe (pipe)",)
+    assert said == [(Uncovered("pipe", "pipe"),)]
+    assert [path.name for path in Path(place.folder).iterdir()] == ["pipe"]
