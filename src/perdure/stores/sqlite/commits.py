@@ -114,10 +114,19 @@ class Commits:
 
         Each returns None or why the append is refused.
         """
+        parts: list[tuple[Pack, int]] = []  # a blob, and where its part begins
+        size = 0
         for digest, raw in pending.append.blobs:
             packed = pack_blob(digest, raw)
             for start in range(0, max(len(packed.stored), 1), MIB):
-                yield partial(self._transact, partial(self._stage, pending, packed, start))
+                part = min(MIB, len(packed.stored) - start)
+                if parts and size + part > MIB:
+                    yield partial(self._transact, partial(self._stage, pending, parts))
+                    parts, size = [], 0
+                parts.append((packed, start))
+                size += part
+        if parts:
+            yield partial(self._transact, partial(self._stage, pending, parts))
 
     def settle(self, batch: Sequence[Pending], error: sqlite3.Error) -> list[Answer]:
         """After an error that SQLite raised: look on a new connection for what is there, answer for each append.
@@ -243,7 +252,7 @@ class Commits:
                 raise
             raise NameTaken(summary.name, found[0]) from error
 
-    def _stage(self, pending: Pending, pack: Pack, start: int) -> Answer:
+    def _stage(self, pending: Pending, parts: Sequence[tuple[Pack, int]]) -> Answer:
         number = self._look_up(pending.task)
         if number is None:
             return TaskUnknown(pending.task)
@@ -253,7 +262,8 @@ class Commits:
             self._check_epoch(pending, number)
         except Fenced as refusal:
             return refusal
-        stage_blob(self._connection, (number, pending.append.epoch), pack, start)
+        for pack, start in parts:
+            stage_blob(self._connection, (number, pending.append.epoch), pack, start)
         return None
 
     def _look_up(self, task: str) -> int | None:

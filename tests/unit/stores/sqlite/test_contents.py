@@ -120,3 +120,25 @@ def test_small_blobs_are_not_packed_and_large_ones_are(tmp_path):
     packs = [pack_blob(b"", raw) for raw in (b"", b"a" * 4_095, b"a" * 4_096, NOISE[:5_000])]
     assert [False, False, True, False] == [pack.is_packed for pack in packs]
     assert [0, 4_095, 4_096, 5_000] == [pack.size for pack in packs]
+
+
+def test_many_small_blobs_go_ahead_a_megabyte_at_a_time(tmp_path):
+    """A thousand files are some transactions, not a thousand; all of them are there."""
+    path = tmp_path / "a.db"
+    noise = hashlib.shake_128(b"many").digest(3_000_000)
+    files = [noise[start : start + 3_000] for start in range(0, len(noise), 3_000)]
+    made = []
+
+    async def main():
+        store = await open_sqlite(path, SystemClock())
+        chain = await begun(store)
+        commits = store._all_writes._commits
+        pieces = commits.pieces
+        commits.pieces = lambda pending: made.extend(pieces(pending)) or iter(made)
+        await store.append(chain.task, replace(chain.next(), blobs=tuple((digest_of(raw), raw) for raw in files)))
+        found = await store.blobs([digest_of(raw) for raw in files])
+        await store.close()
+        return found
+
+    assert {digest_of(raw): raw for raw in files} == asyncio.run(main())
+    assert 3 == len(made)
