@@ -90,6 +90,10 @@ class Manifest:
                 digests[pending.pop()] = self._digest_over(top)
         return digests[folder]
 
+    def take_digests(self, equal: Manifest) -> None:
+        """Take over what `equal`, which holds the same, has worked out."""
+        self._digests = dict(equal._digests)
+
     def copy(self) -> Manifest:
         """Return one that changes apart from this one."""
         other = Manifest()

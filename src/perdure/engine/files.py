@@ -270,7 +270,6 @@ class Files:
 
     async def _take_pieces(self, capturer: Capturer, paths: Sequence[str], owner: str) -> None:
         session, document, files = self._session, self._session.fold.document, self._session.fold.files
-        files.digest()  # worked out here, it stays known but for what changes; the copy's would go with the copy
         seen = files.copy()
         pieces = capturer.look(seen, None if "" in paths else tuple(paths))
         piece = Batch((), {})
@@ -290,6 +289,7 @@ class Files:
                 changes=piece.changes, paths=tuple(paths), action=owner, digest=seen.digest(), uncovered=uncovered
             )
             session.put(last, blobs=piece.blobs)
+            files.take_digests(seen)  # they stay known but for what changes
 
     async def _living(self) -> tuple[processes.Process, ...]:
         """Return the processes of the task that live; /proc is read only where there may be some."""

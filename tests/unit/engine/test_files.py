@@ -125,6 +125,24 @@ def test_what_changes_between_actions_is_somebody_elses(place):
     ]
 
 
+def test_a_change_costs_one_digest_of_its_folder(place, monkeypatch):
+    """Looks know the digests of all that did not change since the last one."""
+    place.put("other/theirs.txt", "x")
+    worked_out = []
+
+    async def program(task, runtime):
+        await task.using(key="first").act(run, place.folder, "echo > f")
+        plain = Manifest._digest_over
+        monkeypatch.setattr(Manifest, "_digest_over", lambda self, top: worked_out.append(top) or plain(self, top))
+        for n in range(5):
+            await task.using(key=str(n)).act(write, place.folder, "f", str(n))
+        monkeypatch.undo()
+        return (await load_fold(runtime.store, task.id)).files.digest() == task._session.fold.files.digest()
+
+    assert asyncio.run(place.live(program))
+    assert worked_out == [""] * 5
+
+
 def test_settings_say_what_is_left_aside(place, monkeypatch):
     """Patterns of the user's own beside the usual ones, and how large a file may be; a wrong one stops the call."""
     monkeypatch.setenv("PERDURE_WORKSPACE_IGNORE", "*.tmp, out/")
