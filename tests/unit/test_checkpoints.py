@@ -65,7 +65,8 @@ def test_effects_are_counted_by_how_they_are_undone():
         settled("g", 13, outcome="in_doubt", result=e.NOTHING),
     )
     prices = {name: (one.price.to_undo, one.price.staying, one.admissible) for name, one in found.items()}
-    assert {"one": (2, 1, False), "two": (2, 0, True), "three": (1, 0, False)} == prices
+    assert {"one": (2, 1, False), "effect": (2, 0, True), "two": (2, 0, True), "three": (1, 0, False)} == prices
+    assert ["one", "effect", "two", "three"] == list(found)  # the one that nobody marks is where its effect was settled
 
 
 @pytest.mark.parametrize(("to_seq", "expected"), [(4, 0), (2, 0), (3, 0)])

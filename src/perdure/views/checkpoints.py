@@ -7,11 +7,13 @@ from its beginning, and keeps one sum per checkpoint.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import msgspec
 
+from perdure.core import rollback
 from perdure.core.fold import Fold
 from perdure.engine.loading import entries, load_fold
 from perdure.logs.plain import moment
@@ -62,7 +64,13 @@ async def list_checkpoints(store: Store, name: str) -> tuple[Listed, ...]:
     fold = await load_fold(store, (await store.find(name)).task)
     marks = marks_of(fold)
     prices = await _prices(store, fold) if marks else {}
-    return tuple(_listed(mark, *prices[mark.seq]) for mark in marks)
+    admissible = {mark.seq for mark in rollback.admissible(fold.document, fold.ledger)}
+    return tuple(_listed(mark, *prices[_span_at(prices, mark.seq)], is_open=mark.seq in admissible) for mark in marks)
+
+
+def _span_at(prices: Mapping[int, object], seq: int) -> int:
+    """Return where the span begins in which entry `seq` lies: behind an effect nothing is marked."""
+    return max(start for start in prices if start <= seq)
 
 
 async def _prices(store: Store, fold: Fold) -> dict[int, tuple[int, Price]]:
@@ -166,7 +174,6 @@ def _price(total: _Span, seconds: float) -> Price:
     )
 
 
-def _listed(mark: Mark, at: int, price: Price) -> Listed:
+def _listed(mark: Mark, at: int, price: Price, *, is_open: bool) -> Listed:
     fields = {field: getattr(mark, field) for field in mark.__struct_fields__}
-    admissible = not price.staying and mark.verdict != "failed"
-    return Listed(**fields, at=moment(at), admissible=admissible, price=price)
+    return Listed(**fields, at=moment(at), admissible=is_open and mark.verdict != "failed", price=price)

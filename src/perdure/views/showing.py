@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.config import load_config
+from perdure.core import rollback
 from perdure.core.fold import Fold
 from perdure.core.resume import rule_for
 from perdure.engine.loading import load_fold, read_entry
@@ -165,10 +166,10 @@ async def fold_at(store: Store, task: str, at: str) -> Fold:
 
 
 def marks_of(fold: Fold) -> tuple[Mark, ...]:
-    """Return the checkpoints of the present branch, oldest first."""
+    """Return the checkpoints of the present branch, oldest first; the one behind an effect, which nobody marks, too."""
     times: dict[str, int] = {}
     marks: list[Mark] = []
-    for checkpoint in fold.document.checkpoints:
+    for checkpoint in reversed(rollback.checkpoints(fold.document)[:-1]):  # the last one is the start, as ever
         times[checkpoint.name] = number = times.get(checkpoint.name, 0) + 1
         name = checkpoint.name if number == 1 else f"{checkpoint.name}#{number}"
         marks.append(
