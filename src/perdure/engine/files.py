@@ -236,7 +236,7 @@ class Files:
         return (flying or left or [""])[-1]
 
     def _left_at(self, action: str) -> int:
-        """Return from when on a change is none of `action`'s: its process was dead for certain; 0 where it may live."""
+        """Return from when on a change is none of `action`'s: its process had ended for certain; 0 where it may live."""
         open_ = self._session.fold.ledger.open.get(action)
         is_left = open_ is not None and open_.epoch < self._session.sequencer.epoch
         return self._session.left_at if is_left else 0

@@ -421,7 +421,7 @@ class Runtime:
         session = self._open_session(fold, lease.epoch)
         try:
             session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=by_hand, after_crash=crashed))
-            session.after_crash, session.left_at = fold.ledger.unmended, last.until if crashed else 0
+            session.after_crash, session.left_at = fold.ledger.unmended, last.until
             await session.commit()
             crashpoints.reach("during_recovery")
             session.module = getattr(getattr(program, "fn", None), "__module__", "")

@@ -157,7 +157,7 @@ class Session:
         self.untold: list[tuple[str, dict[str, Any]]] = []  # what hooks are told once it is durable: event, fields
         self.files: Files | None = None  # see `files.files_of`
         self.spawned = 0  # processes that tools have started
-        self.left_at = 0  # by then the last holder, found dead, was dead for certain; 0: not known
+        self.left_at = 0  # by then the last holder had certainly ended; 0: not known
         self.after_crash = False  # whether the last holder was found dead, or of another boot: files may be lost
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
 

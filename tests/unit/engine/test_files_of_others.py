@@ -203,6 +203,28 @@ def test_a_second_try_leaves_alone_what_others_did_while_the_task_was_dead(place
     assert place.tree() == {"half": "half", "notes.txt": "a person's own", "theirs.txt": "second"}
 
 
+def test_a_second_try_after_an_orderly_end_leaves_the_others_files_alone_too(place):
+    """The first try was in doubt when its process ended; then it was the person's turn."""
+    place.lease_ttl_s = 0.3
+    tries = []
+
+    @perdure.tool(effect="workspace", name="slow", timeout_s=0.05)
+    async def slow(folder: str) -> int:
+        Path(folder, "half").write_text("half")
+        tries.append(1)
+        await asyncio.sleep(5 if len(tries) == 1 else 0)
+        return len(tries)
+
+    async def program(task, runtime):
+        return await task.using(key="b").act(slow, place.folder)
+
+    with pytest.raises(perdure.OutcomeUnknown):
+        asyncio.run(place.live(program))
+    asyncio.run(a_while_later(place))
+    assert asyncio.run(place.live(program)) == 2
+    assert place.tree() == {"half": "half", "notes.txt": "a person's own", "theirs.txt": "second"}
+
+
 def test_settling_what_died_does_not_lay_the_others_files_at_its_door(place):
     """So a rollback that follows takes back the half file, and no other."""
     place.lease_ttl_s = 0.3
