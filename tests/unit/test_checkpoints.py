@@ -117,7 +117,7 @@ def test_an_effect_that_a_call_of_this_branch_was_answered_with_is_one_of_it():
         e.ActionReused(action="a", tool="tool", settled=4, digest=b"d"),
     ]
     found = listed(*history, branch_of=lambda seq: int(seq > 5))
-    assert {"one": (1, False), "two": (1, False)} == {
+    assert {"one": (1, False), "two": (1, False), "effect": (0, True)} == {
         name: (one.price.staying, one.admissible) for name, one in found.items()
     }
 

@@ -116,6 +116,8 @@ class _Sums:
                 self._intended[action] = span
             case e.ActionReused(action=action):
                 span.effects[action] = self._undo.get(action, "")
+                if span.effects[action] == "impossible":
+                    self.spans.append(_Span(seq=seq, at=at))
             case e.ActionSettled() if self._settled(span, payload) == "impossible":
                 self.spans.append(_Span(seq=seq, at=at))
             case e.FilesCaptured(action=action) if action:
