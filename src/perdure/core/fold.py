@@ -196,7 +196,9 @@ def _set_status(fold: Fold, status: str, reason: str) -> None:
 def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _patched: bool) -> None:  # noqa: FBT001
     if not payload.effect.is_free:
         fold.last_effect = header.seq
-        rollback.note_intent(fold.document, fold.ledger, payload, header.seq)
+        rollback.note_intent(fold.document, fold.ledger, payload)
+    if fold.ledger.rollback is not None:
+        rollback.note_undo(fold.ledger.rollback, payload, header.seq)
     fold.ledger.open[payload.action] = OpenAction(
         action=payload.action,
         tool=payload.tool,

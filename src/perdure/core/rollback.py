@@ -127,14 +127,18 @@ def undo_key(action: str) -> str:
 
 
 # --- what the fold keeps: each is called for one kind of entry --------------------------------------------------------
-def note_intent(document: Document, ledger: Ledger, intent: e.ActionIntended, seq: int) -> None:
-    """An effect of a branch that was left is sent again on this one; or an undo is sent; or a person said "again"."""
+def note_intent(document: Document, ledger: Ledger, intent: e.ActionIntended) -> None:
+    """An effect of a branch that was left is sent again on this one; or a person said "again"."""
     ledger.standing.pop(intent.action, None)
     if document.answers:
         document.answers.pop(again_key(intent.tool, intent.digest), None)
-    if ledger.rollback is not None and intent.key.startswith(_UNDO_KEY):
+
+
+def note_undo(rollback: Rollback, intent: e.ActionIntended, seq: int) -> None:
+    """An undo is sent, whatever its `retry`."""
+    if intent.key.startswith(_UNDO_KEY):
         undone = intent.key.removeprefix(_UNDO_KEY)
-        ledger.rollback.undos[intent.action] = UndoSent(of=undone, tool=intent.tool, intent=seq)
+        rollback.undos[intent.action] = UndoSent(of=undone, tool=intent.tool, intent=seq)
 
 
 def note_outcome(ledger: Ledger, settled: e.ActionSettled, seq: int) -> None:

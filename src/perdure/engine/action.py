@@ -384,9 +384,9 @@ async def _intend(session: Session, work: Work) -> None:
     is_guarded = call.effect.retry in GUARDED
     if is_guarded:
         session.sequencer.lease_s = session.tenure.extend(work.action, work.timeout_s)
-    if not call.effect.is_free or work.tool.paid:
+    if not call.effect.is_free or work.tool.paid or call.is_undo:
         try:
-            await session.commit()  # the intent is durable before the effect
+            await session.commit()  # the intent is durable before the effect; before an undo, whatever it is
         except asyncio.CancelledError as error:
             record = msgspec.structs.replace(record_error(error), message="cancelled before the tool was called")
             await write(session, work, Ending(outcome="failed", error=record))

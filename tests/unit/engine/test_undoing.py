@@ -315,3 +315,40 @@ def test_an_equal_call_that_the_program_made_itself_is_no_undo():
 
     world.live(Play(program))
     assert [1, 1] == calls
+
+
+def freely(calls, undone):
+    """Return a tool whose undo is free: it may be called any number of times."""
+    undo = counted(undone, effect="pure", name="close")
+    return counted(calls, effect="compensable", name="open", undo=undo)
+
+
+def test_an_undo_that_is_free_takes_back_like_any_other():
+    """The equal call of the new branch is made: nothing of the old one is in the world any more."""
+    world, calls, undone = World(), [], []
+    do = freely(calls, undone)
+
+    async def program(task):
+        await task.checkpoint("c")
+        await task.using(key="k").act(do, 1)
+        if not task._session.fold.ledger.rollbacks:
+            await task.rollback("c")
+
+    world.live(Play(program))
+    assert ([1, 1], [1], {}) == (calls, undone, world.fold().ledger.standing)
+
+
+def test_a_free_undo_is_on_record_before_it_is_sent():
+    """Killed right behind it, the rollback only goes forward."""
+    world, calls, undone = World(), [], []
+    do = freely(calls, undone)
+
+    async def program(task):
+        await task.checkpoint("c")
+        await task.using(key="k").act(do, 1)
+        await task.rollback("c")
+
+    assert DEAD == world.live(Play(program), death=Death("after_effect", 2))
+    assert [1] == undone
+    with pytest.raises(RollbackUnderWay, match="'close' was sent"):
+        act_on(world, lambda runtime: runtime.abandon_rollback("job"))
