@@ -342,6 +342,9 @@ async def _run(session: Session, work: Work) -> Outcome:
         if files is not None:
             await files.before(work)
         await _intend(session, work)
+        if work.tool.paid and session.files is not None and session.files.is_watching:
+            async with session.files.ahead():
+                return await _dispatch(session, work, runner)
         return await _dispatch(session, work, runner)
     finally:
         session.running.pop(work.action, None)

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -86,6 +86,31 @@ class Files:
         async with self._lock:
             await self._look(job.paths, self._owner(job.paths))
             self._at_work[job.action] = job.paths
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the whole workspace has been looked at, and nobody writes there now."""
+        return self._capturer is not None and self._session.fold.document.is_all_captured and not self._at_work
+
+    @contextlib.asynccontextmanager
+    async def ahead(self) -> AsyncGenerator[None]:
+        """While a model thinks, take in what others have changed: the next call that writes finds that done.
+
+        What goes wrong here the next look will say.
+        """
+        looking = asyncio.ensure_future(self._look_ahead())
+        try:
+            yield
+        finally:
+            cancelled = await _wait_for(looking)
+            looking.exception()
+            if cancelled is not None:
+                raise cancelled
+
+    async def _look_ahead(self) -> None:
+        async with self._lock:
+            if self.is_watching:
+                await self._look(ANYWHERE, self._owner(ANYWHERE))
 
     def forget(self, action: str) -> None:
         """The call is over, or was never made."""
@@ -236,7 +261,7 @@ class Files:
         return (flying or left or [""])[-1]
 
     def _left_at(self, action: str) -> int:
-        """Return from when on a change is none of `action`'s: its process had ended for certain; 0 where it may live."""
+        """Return from when on a change is none of `action`'s, since its process had ended; 0 where it may live."""
         open_ = self._session.fold.ledger.open.get(action)
         is_left = open_ is not None and open_.epoch < self._session.sequencer.epoch
         return self._session.left_at if is_left else 0

@@ -482,3 +482,29 @@ def test_what_cannot_be_taken_in_is_listed(place):
     assert uncovered == ("pipe (pipe)",)
     assert said == [(Uncovered("pipe", "pipe"),)]
     assert [path.name for path in Path(place.folder).iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_while_a_model_thinks_what_others_change_is_taken_in(place, is_cancelled):
+    """The look runs beside the call, and is over when that is; the next call that writes finds nothing left."""
+
+    @perdure.tool(effect="pure", paid=True, name="think")
+    async def think(n: int) -> int:
+        await asyncio.sleep(5 if is_cancelled else 0.3)
+        return n
+
+    async def program(task, runtime):
+        await task.using(key="a").act(run, place.folder, "echo 1 > mine")
+        place.put("theirs", "x")
+        thinking = asyncio.ensure_future(task.using(key="b").act(think, 1))
+        await asyncio.sleep(0.2)
+        if is_cancelled:
+            thinking.cancel()
+        await asyncio.wait([thinking])
+        during = await place.captured(runtime)
+        await task.using(key="c").act(run, place.folder, "true")
+        return during, await place.captured(runtime)
+
+    during, after = asyncio.run(place.live(program))
+    assert during[-1] == (False, {"theirs": "file"})
+    assert after == during
