@@ -226,11 +226,11 @@ def test_two_calls_at_once_share_what_they_change(place, monkeypatch):
     look = Files._look
     looks = []
 
-    async def look_slowly(self, paths, owner):
+    async def look_slowly(self, paths, owner, **more):
         looks.append(owner)
         if len(looks) == 2:
             await asyncio.sleep(0.05)
-        await look(self, paths, owner)
+        await look(self, paths, owner, **more)
 
     monkeypatch.setattr(Files, "_look", look_slowly)
 
