@@ -353,3 +353,26 @@ def test_a_stop_is_no_reason_to_forget_what_stands(world):
         world.live(play)
     assert 1 == world.live(play)
     assert [1] == world.sent
+
+
+def test_to_tell_of_the_effects_and_not_to_tell_exclude_each_other(world):
+    """Refused before anything is done."""
+    with pytest.raises(perdure.UsageError, match="carry and force exclude each other"):
+        world.live(goes_back(world, nothing, carry=True, force=True))
+    assert "RollbackBegan" not in world.kinds()
+
+
+def test_what_a_person_has_kept_as_a_fact_is_carried_by_no_second_one(world):
+    """It is in the world, no call may claim it, and the ledger says so already."""
+    send = sender(world.sent)
+
+    async def first(task):
+        await task.checkpoint("c")
+        await task.using(key="k").act(send, 1)
+
+    assert DEAD == world.live(Play(first), death=Death("after_effect"))
+    (action,) = world.fold().ledger.open
+    act_on(world, lambda runtime: runtime.settle("job", action, None))
+    act_on(world, lambda runtime: runtime.rollback("job", "c", carry=True))
+    assert 0 == world.kinds().count("FactStated")
+    assert (1, True) == (len(world.fold().ledger.facts), world.fold().ledger.standing[action].used)

@@ -6,9 +6,10 @@ import gc
 import pytest
 
 import perdure
-from perdure.errors import RollbackUnderWay, ToolInvalid, ToolNotFound
+from perdure.errors import BranchLeft, RollbackUnderWay, ToolInvalid, ToolNotFound
 from perdure.model import entry as e
 from perdure.model.outcome import Succeeded
+from perdure.ports import Message
 from tests.worlds import DEAD, Death, Play, Stop, World, counted
 
 
@@ -23,6 +24,7 @@ class Outside:
         async def unbook(room: str, key: perdure.EffectKey, result: object = None) -> None:
             self.asked.append((room, result))
             self.keys.append(key)
+            await self.meanwhile()
             if self.left_to_fail:
                 self.left_to_fail -= 1
                 raise error or ValueError("no such room")
@@ -35,6 +37,9 @@ class Outside:
             return f"receipt {room}"
 
         self.book, self.unbook = book, unbook
+
+    async def meanwhile(self):
+        """What happens while a room is unbooked: nothing, if a test does not say otherwise."""
 
 
 def trip(outside, rooms=("a", "b"), **way):
@@ -180,7 +185,7 @@ def test_kept_it_stays_in_the_world_and_answers_an_equal_call():
         return await task.using(key="again").act(outside.book, "b")
 
     assert "receipt b" == world.live(Play(again))
-    assert ["b"] == outside.booked
+    assert (["b"], ["b", "a"]) == (outside.booked, [room for room, _ in outside.asked])
     assert any("did not take it back" in fact for fact in world.fold().ledger.facts)
 
 
@@ -352,3 +357,109 @@ def test_a_free_undo_is_on_record_before_it_is_sent():
     assert [1] == undone
     with pytest.raises(RollbackUnderWay, match="'close' was sent"):
         act_on(world, lambda runtime: runtime.abandon_rollback("job"))
+
+
+def test_an_undo_in_doubt_waits_for_a_person_too():
+    """Killed in it, and its probe cannot tell: the rollback does not end before somebody has said what became of it."""
+    world, undone = World(), []
+    undo = counted(undone, effect="verifiable", name="close", probe=lambda item: None)
+    do = counted([], effect="compensable", name="open", undo=undo)
+
+    async def program(task):
+        await task.checkpoint("c")
+        if not task._session.fold.ledger.rollbacks:
+            await task.using(key="k").act(do, 1)
+            await task.rollback("c")
+        return "over"
+
+    assert DEAD == world.live(Play(program), death=Death("after_effect", 2))
+    with pytest.raises(perdure.NeedsHuman, match=r"'close'.* is in doubt"):
+        world.live(Play(program))
+    assert "RolledBackEntry" not in world.kinds()
+    undoing = world.fold().ledger.question_action
+    act_on(world, lambda runtime: runtime.settle("job", undoing, Succeeded(None)))
+    assert "over" == world.live(Play(program))
+    assert ([1], {}) == (undone, world.fold().ledger.standing)
+
+
+@pytest.mark.parametrize("what", ["pause", "cancel"])
+def test_a_stop_is_obeyed_between_two_undos(what):
+    """The one in flight ends; the next is not sent, and a resume by hand goes on with the same rollback."""
+    world, outside = booked_world()
+
+    async def told(runtime):
+        async def tell():
+            if len(outside.asked) == 1:
+                task = (await runtime.store.find("job")).task
+                await runtime.store.post(task, Message(id="m", what=what))
+                await runtime._mailbox.look(runtime._sessions)
+
+        outside.meanwhile = tell
+        await runtime.run(trip(outside), "job")
+
+    with pytest.raises(perdure.TaskStopped):
+        act_on(world, told)
+    assert (["b"], True) == ([room for room, _ in outside.asked], world.fold().ledger.rollback is not None)
+    if what == "pause":
+        play = trip(outside)
+        assert "stayed at home" == act_on(world, lambda runtime: runtime.resume("job", play))
+        assert ["b", "a"] == [room for room, _ in outside.asked]
+
+
+def test_nothing_of_the_program_is_sent_beside_an_undo():
+    """A coroutine that it has left running belongs to a call that is over, from the first undo on."""
+    world, sent, refused = World(), [], []
+    send = counted(sent, effect="irreversible", name="send")
+    started, refusal = asyncio.Event(), asyncio.Event()
+
+    @perdure.tool(effect="idempotent", name="close")
+    async def close(item: int, key: perdure.EffectKey) -> None:
+        started.set()
+        await refusal.wait()
+
+    do = counted([], effect="compensable", name="open", undo=close)
+
+    async def program(task):
+        async def beside():
+            await started.wait()
+            try:
+                await task.using(key="beside").act(send, 2)
+            except BranchLeft as error:
+                refused.append(error)
+            refusal.set()
+
+        await task.checkpoint("c")
+        if not task._session.fold.ledger.rollbacks:
+            await task.using(key="k").act(do, 1)
+            left = asyncio.create_task(beside())
+            await task.rollback("c")
+            await left
+
+    world.live(Play(program))
+    assert ([], 1) == (sent, len(refused))
+
+
+def test_an_effect_that_nothing_holds_is_no_obstacle_to_its_own_undo():
+    """Made without a key or a patch, right before the rollback: the undo is none of the program's calls."""
+    world, outside = World(), Outside()
+
+    async def program(task):
+        await task.checkpoint("home")
+        if not task._session.fold.ledger.rollbacks:
+            await task.act(outside.book, "a")
+            await task.rollback("home")
+
+    world.live(Play(program))
+    assert (["a"], []) == ([room for room, _ in outside.asked], outside.booked)
+
+
+def test_of_two_tools_of_a_name_the_one_that_was_called_here_takes_back():
+    """They stand at two places of this module, so the registry alone could not tell."""
+    world, outside = World(), Outside()
+
+    @perdure.tool(effect="compensable", name="book", undo=counted([], name="other"))
+    async def book(item: str) -> None:
+        """Another one of the same name."""
+
+    assert "stayed at home" == world.live(trip(outside))
+    assert ([], "book") == (outside.booked, book.name)
