@@ -376,3 +376,39 @@ def test_what_a_person_has_kept_as_a_fact_is_carried_by_no_second_one(world):
     act_on(world, lambda runtime: runtime.rollback("job", "c", carry=True))
     assert 0 == world.kinds().count("FactStated")
     assert (1, True) == (len(world.fold().ledger.facts), world.fold().ledger.standing[action].used)
+
+
+def test_going_back_to_between_the_effect_and_its_reuse_it_answers_once_more(world):
+    """Its intent stands before the checkpoint: what the ledger knows of it goes on, without the answer given since."""
+    send = sender(world.sent)
+
+    async def program(task):
+        await task.checkpoint("c")
+        if not task._session.fold.ledger.rollbacks:
+            await task.using(key="first").act(send, 1)
+            await task.rollback("c", force=True)
+        await task.checkpoint("d")
+        got = await task.using(key="k").act(send, 1)
+        if task._session.fold.ledger.rollbacks == 1:
+            async with task.edit() as state:
+                state["x"] = 1
+            await task.rollback("d", carry=True)
+        return got, task.facts
+
+    got, (fact,) = world.live(Play(program))
+    assert (1, [1], 2) == (got, world.sent, world.kinds().count("ActionReused"))
+    assert "send(item=1) has happened" in fact
+
+
+def test_carried_in_doubt_the_fact_says_that_it_may_have_happened(world):
+    """Nobody knows, and nobody is told otherwise."""
+    send = sender(world.sent)
+
+    async def first(task):
+        await task.checkpoint("c")
+        await task.using(key="k").act(send, 1)
+
+    assert DEAD == world.live(Play(first), death=Death("after_effect"))
+    act_on(world, lambda runtime: runtime.rollback("job", "c", carry=True))
+    (fact,) = world.fold().ledger.facts
+    assert "send(item=1) may have happened" in fact
