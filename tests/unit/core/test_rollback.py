@@ -92,3 +92,16 @@ def test_a_persons_word_in_the_middle_of_a_rollback_changes_what_there_is_to_und
     rollback.note_release(ledger, "leave")
     assert (["no"], ["leave"]) == (ledger.rollback.undone, ledger.rollback.kept)
     assert 21 == next(one.settled for one in ledger.rollback.standing if one.action == "yes")
+
+
+def test_a_doubt_that_is_said_once_more_settles_nothing():
+    """Neither the effect that is to be taken back, nor the undo of it."""
+    ledger = Ledger()
+    rollback.begin(ledger, e.RollbackBegan(to_seq=5, checkpoint="c", standing=(standing("a", settled=0),)))
+    undo = e.ActionIntended(
+        action="u", tool="undo", effect=PRESETS["idempotent"], arguments=e.NOTHING, digest=b"d", key="undo a"
+    )
+    rollback.note_undo(ledger.rollback, undo, 8)
+    for action in ("a", "u"):
+        rollback.note_outcome(ledger, e.ActionSettled(action=action, intent=6, outcome="in_doubt"), 20)
+    assert ([0], []) == ([one.settled for one in ledger.rollback.standing], ledger.rollback.undone)

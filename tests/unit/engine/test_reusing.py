@@ -412,3 +412,19 @@ def test_carried_in_doubt_the_fact_says_that_it_may_have_happened(world):
     act_on(world, lambda runtime: runtime.rollback("job", "c", carry=True))
     (fact,) = world.fold().ledger.facts
     assert "send(item=1) may have happened" in fact
+
+
+def test_a_yes_counts_for_one_call(world):
+    """The next equal one asks again."""
+
+    async def again(task, send):
+        return [await task.using(key=str(n)).act(send, 1) for n in range(3)]
+
+    play = goes_back(world, again, force=True)
+    for sent in ([1], [1, 1]):
+        with pytest.raises(perdure.NeedsHuman):
+            world.live(play)
+        assert sent == world.sent
+        answer(world, "yes")
+    assert [1, 1, 1] == world.live(play)
+    assert [1, 1, 1] == world.sent

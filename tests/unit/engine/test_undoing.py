@@ -463,3 +463,20 @@ def test_of_two_tools_of_a_name_the_one_that_was_called_here_takes_back():
 
     assert "stayed at home" == world.live(trip(outside))
     assert ([], "book") == (outside.booked, book.name)
+
+
+def test_what_an_earlier_rollback_has_taken_back_is_not_taken_back_again():
+    """Going back twice to the same checkpoint: only what the second branch has done lies behind it."""
+    world, outside = World(), Outside()
+
+    async def program(task):
+        await task.checkpoint("home")
+        number = task._session.fold.ledger.rollbacks
+        if number < 3:
+            if number < 2:
+                await task.using(key="k").act(outside.book, f"room {number}")
+            await task.rollback("home")
+
+    world.live(Play(program))
+    assert ["room 0", "room 1"] == [room for room, _ in outside.asked]
+    assert ([], 3) == (outside.booked, world.kinds().count("RolledBackEntry"))
