@@ -113,13 +113,9 @@ def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched
 
 
 def _begin_own_life(fold: Fold, branch: int) -> None:
-    """A fork has taken over what it gets from its parent: from here on it runs, on the next branch.
-
-    No rollback goes behind this by itself: the effects there are the parent's.
-    """
+    """A fork has taken over what it gets from its parent: from here on it runs, on the next branch."""
     fold.branch = branch
     fold.document.asking = {}  # the program asks again
-    fold.document.impossible_at = fold.seq
     fold.ledger.open = {name: action for name, action in fold.ledger.open.items() if not action.effect.is_free}
     _set_status(fold, "running", "")
 
@@ -259,7 +255,7 @@ def _has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
 
 def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAction, patched: bool) -> None:  # noqa: FBT001
     failed = payload.outcome == "failed"
-    if action.effect.undo == "impossible" and not failed:
+    if not failed and rollback.stays(action.effect.undo, action.intent, fold.ledger):
         fold.document.impossible_at = seq
     kept = Kept(
         action=action.action,

@@ -14,7 +14,7 @@ from perdure.core.resume import again_key
 from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint
 from perdure.model.document import Document
-from perdure.model.effect import Effect
+from perdure.model.effect import Effect, Undo
 from perdure.model.entry import Entry
 from perdure.model.ledger import Ledger, Rollback, UndoSent
 
@@ -39,9 +39,17 @@ def admissible(document: Document, ledger: Ledger) -> list[Checkpoint]:
     """
     barrier = document.impossible_at
     for action in ledger.open.values():
-        if action.effect.undo == "impossible" and action.action not in ledger.standing:
+        if stays(action.effect.undo, action.intent, ledger) and action.action not in ledger.standing:
             barrier = max(barrier, action.intent)  # nobody knows whether it happened, so it has
     return [mark for mark in checkpoints(document) if mark.seq >= barrier]
+
+
+def stays(undo: Undo, seq: int, ledger: Ledger) -> bool:
+    """Whether a rollback cannot take back the effect of which entry `seq` tells.
+
+    What a fork has from its parent is in the world once: the parent's, to keep or to take back.
+    """
+    return undo == "impossible" or (undo == "function" and seq <= ledger.forked_at)
 
 
 # --- what lies behind it --------------------------------------------------------------------------------------------
@@ -113,8 +121,8 @@ class Gatherer:
         return [one for one in self._found.values() if one.at > self._to_seq]
 
     def _put(self, action: str, tool: str, effect: Effect, *, intent: int = 0, settled: int = 0, at: int) -> None:
-        if effect.undo == "function" and (intent or settled) <= self._ledger.forked_at:
-            effect = msgspec.structs.replace(effect, undo="impossible")  # it is the parent's, to keep or to take back
+        if stays(effect.undo, intent or settled, self._ledger):
+            effect = msgspec.structs.replace(effect, undo="impossible")
         self._found[action] = Behind(action=action, tool=tool, effect=effect, intent=intent, settled=settled, at=at)
 
     def _change(self, action: str, **fields: int | bool) -> None:
@@ -191,7 +199,7 @@ def note_reuse(document: Document, ledger: Ledger, reused: e.ActionReused, seq: 
     standing = ledger.standing[reused.action]
     ledger.standing[reused.action] = msgspec.structs.replace(standing, used=True)
     document.answers.pop(again_key(reused.tool, reused.digest), None)
-    if standing.undo == "impossible":
+    if stays(standing.undo, standing.settled, ledger):
         document.impossible_at = seq
 
 

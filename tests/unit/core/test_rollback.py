@@ -54,6 +54,18 @@ def test_an_effect_in_doubt_counts_as_having_happened():
     assert [9, 3, 1] == seqs(admissible(document, left))
 
 
+def test_what_a_fork_has_from_its_parent_cannot_be_taken_back():
+    """An undo would take from the parent what it has done: only what the fork has done itself can be undone."""
+    document, ledger = Document(checkpoints=[mark(3), mark(9)]), Ledger(forked_at=5)
+    for intent, expected in ((5, [9]), (6, [9, 3, 1])):
+        ledger.open = {"a": open_action("a", "compensable", intent)}
+        assert expected == seqs(admissible(document, ledger))
+    for settled, expected in ((5, 12), (6, 0)):
+        document, ledger.standing = Document(), {"a": standing("a", undo="function", settled=settled)}
+        rollback.note_reuse(document, ledger, e.ActionReused(action="a", tool="t", settled=settled, digest=b"d"), 12)
+        assert expected == document.impossible_at
+
+
 def test_the_moment_behind_an_effect_is_a_checkpoint_as_soon_as_nothing_is_open():
     """Not while another effect is in flight; free ones do not matter; once for each effect."""
     document = Document(impossible_at=6)

@@ -17,6 +17,7 @@ from perdure.model.files import FileChange, Node
 from perdure.model.status import FORKING
 from perdure.ports import Message
 from perdure.testing import Death
+from perdure.views.checkpoints import list_checkpoints
 from perdure.views.listing import look_at
 from perdure.views.verifying import verify
 from tests.worlds import DEAD, Play, Stop, World, counted, dying
@@ -657,6 +658,10 @@ def test_a_fork_takes_nothing_back_that_its_parent_has_done(tmp_path):
         found = await runtime.store.find("job-fork")
         with pytest.raises(Stop):
             await runtime.resume(found.task, Play(_stopping(program)))
+        listed = await list_checkpoints(runtime.store, found.task)
+        assert {"before": False, "between": True, "behind": True} == {
+            one.name: one.admissible for one in listed if one.name != "effect"
+        }
         await runtime.rollback(found.task, "between")
         taken_back = list(cancelled)
         with pytest.raises(RollbackRefused) as refused:
