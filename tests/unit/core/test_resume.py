@@ -11,8 +11,10 @@ from perdure.core.resume import (
     Interrupted,
     LeftBehind,
     LooseIndex,
+    Reused,
     Twin,
     Unanchored,
+    UsedUp,
     failed_key_of,
     find,
     key_of,
@@ -20,7 +22,7 @@ from perdure.core.resume import (
     rule_for,
 )
 from perdure.model.document import Document, Kept
-from perdure.model.effect import PRESETS
+from perdure.model.effect import PRESETS, Standing
 from perdure.model.ledger import Ledger, OpenAction
 
 PURE, NEVER, KEYED = PRESETS["pure"], PRESETS["irreversible"], PRESETS["idempotent"]
@@ -200,3 +202,57 @@ def test_every_retry_word_has_its_rule():
         "compensable": "doubt",
         "irreversible": "doubt",
     } == rules
+
+
+def left(action, **more):
+    """Return an effect of a branch that was left."""
+    return Standing(**{"action": action, "tool": "t", "digest": b"d", "settled": 2, "undo": "impossible", **more})
+
+
+def standing(*effects, opened=()):
+    """Return a ledger with these effects of branches that were left."""
+    return ledger(*opened, standing={one.action: one for one in effects})
+
+
+def test_an_effect_of_a_branch_that_was_left_answers_an_equal_call():
+    """The oldest that has answered none; only a call of the same tool with the same content, which has an effect."""
+    old, new = left("old"), left("new")
+    asked = call(effect=NEVER, key="k")
+    assert Reused(old) == find(asked, Document(), standing(old, new), set())
+    assert Reused(new) == find(asked, Document(), standing(left("old", used=True), new), set())
+    assert Reused(old) == find(call(effect=NEVER, digest=b"view", content=b"d"), Document(), standing(old), set())
+    assert Reused(old) == find(call("new", effect=NEVER, names=("new", "t")), Document(), standing(old), set())
+    for other in (call("u", effect=NEVER), call(effect=NEVER, digest=b"e"), call(effect=PURE)):
+        assert Fresh() == find(other, Document(), standing(old), set())
+
+
+def test_what_the_branch_knows_itself_comes_first():
+    """Its own outcome under that key, and its own open call."""
+    own = Document(keyed={key_of("t", "k"): kept("own", key="k")})
+    assert Answered(kept("own", key="k")) == find(call(effect=NEVER, key="k"), own, standing(left("old")), set())
+    flying = opened("own", key="k")
+    assert Interrupted(flying) == find(
+        call(effect=NEVER, key="k"), Document(), standing(left("old"), opened=[flying]), set()
+    )
+
+
+def test_an_undo_is_answered_by_no_effect_of_the_program():
+    """It may have called the same tool with the same arguments; what is to be taken back now is another thing."""
+    undo = call(effect=KEYED, key="undo a", is_undo=True)
+    assert Fresh() == find(undo, Document(), standing(left("old", undo="nothing")), set())
+
+
+def test_one_in_doubt_on_a_branch_that_was_left_is_settled_first():
+    """The equal call is taken for the same; no other call comes by it."""
+    doubt = opened("old", effect=KEYED, in_doubt=True)
+    there = standing(left("old", settled=0), opened=[doubt])
+    assert Interrupted(doubt) == find(call(effect=KEYED, key="k"), Document(), there, set())
+    assert Fresh() == find(call(effect=KEYED, key="k", digest=b"e"), Document(), there, set())
+
+
+def test_used_up_a_person_is_asked_only_where_another_could_not_be_taken_back():
+    """The newest is named; what has an undo is made again."""
+    used = [left(name, used=True) for name in ("old", "new")]
+    assert UsedUp(used[1]) == find(call(effect=NEVER), Document(), standing(*used), set())
+    booked = left("old", used=True, undo="function")
+    assert Fresh() == find(call(effect=PRESETS["compensable"]), Document(), standing(booked), set())

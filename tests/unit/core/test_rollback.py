@@ -74,12 +74,17 @@ def test_the_moment_behind_an_effect_is_a_checkpoint_as_soon_as_nothing_is_open(
     rollback.note_impossible(document, Ledger(open={"b": open_action("b", "pure", 5)}), 8)
     rollback.note_impossible(document, Ledger(), 9)
     assert 8 == document.after_effect.seq
+    left = Ledger(open={"b": open_action("b", "irreversible", 5)}, standing={"b": standing("b", settled=0)})
+    document.impossible_at = 10
+    rollback.note_impossible(document, left, 10)  # the doubt of a branch that was left is none of this one
+    assert 10 == document.after_effect.seq
 
 
 def test_what_was_not_taken_back_stands_and_the_rest_is_forgotten():
-    """Undone ones neither stand nor stay open; one in doubt stays open, and stands."""
-    ledger = Ledger(open={"b": open_action("b", "irreversible", 8), "f": open_action("f", "pure", 8)})
-    ledger.standing = {"old": standing("old", used=True)}
+    """Undone ones neither stand nor stay open; one in doubt stays open, and stands, as does one from before."""
+    flying = (("b", "irreversible", 8), ("f", "pure", 8), ("w", "workspace", 8), ("before", "irreversible", 4))
+    ledger = Ledger(open={action: open_action(action, preset, intent) for action, preset, intent in flying})
+    ledger.standing = {"old": standing("old", used=True), "a": standing("a", undo="function", used=True)}
     began = e.RollbackBegan(
         to_seq=5,
         checkpoint="c",
@@ -89,7 +94,7 @@ def test_what_was_not_taken_back_stands_and_the_rest_is_forgotten():
     ledger.rollback.undone.append("a")
     rollback.end(ledger)
     assert {"old": False, "b": False} == {name: one.used for name, one in ledger.standing.items()}
-    assert (["b"], None, 1) == (list(ledger.open), ledger.rollback, ledger.rollbacks)
+    assert (["b", "before"], None, 1) == (list(ledger.open), ledger.rollback, ledger.rollbacks)
 
 
 def test_a_persons_word_in_the_middle_of_a_rollback_changes_what_there_is_to_undo():

@@ -428,3 +428,44 @@ def test_a_yes_counts_for_one_call(world):
         answer(world, "yes")
     assert [1, 1, 1] == world.live(play)
     assert [1, 1, 1] == world.sent
+
+
+def settle_doubt(world, play, outcome):
+    """Let the task come by its doubt, and a person settle that."""
+    with pytest.raises(perdure.NeedsHuman, match="did 'send'"):
+        world.live(play)
+    (action,) = world.fold().ledger.open
+    act_on(world, lambda runtime: runtime.settle("job", action, outcome))
+
+
+def test_what_did_not_happen_on_the_old_branch_is_made_on_the_new_one(world):
+    """A person has said so: nothing of it is in the world."""
+    send = sender(world.sent)
+
+    async def again(task):
+        return await task.using(key="other key").act(send, 1)
+
+    play = in_doubt(world, send, again)
+    settle_doubt(world, play, Failed(ErrorRecord(type="No", message="it did not arrive")))
+    assert 1 == world.live(play)
+    assert ([1, 1], {}) == (world.sent, world.fold().ledger.standing)
+
+
+def test_what_a_person_has_released_answers_nothing_and_is_not_made_again_unasked(world):
+    """Nobody knows what it returned: a `no` leaves the equal call without an answer."""
+    send = sender(world.sent)
+
+    async def again(task):
+        return await task.using(key="other key").act_outcome(send, 1)
+
+    play = in_doubt(world, send, again)
+    settle_doubt(world, play, None)
+    with pytest.raises(perdure.NeedsHuman, match="made with the same arguments"):
+        world.live(play)
+    answer(world, "no")
+
+    async def told(task):
+        return (await again(task)).error.type
+
+    assert "NotMade" == world.live(Play(told))
+    assert ([1], 0) == (world.sent, world.kinds().count("ActionReused"))
