@@ -83,6 +83,7 @@ class Files:
 
         Raises WorkspaceInvalid, WorkspaceBusy, ConfigInvalid: nothing is done then.
         """
+        await self._mend_first()
         async with self._lock:
             await self._look(job.paths, self._owner(job.paths))
             self._at_work[job.action] = job.paths
@@ -153,6 +154,7 @@ class Files:
         document = self._session.fold.document
         if not (document.is_all_captured or len(self._session.fold.files)):
             return  # no action of this task has written files so far
+        await self._mend_first()
         async with self._lock:
             paths = self._known_paths()
             await self._look(paths, self._owner(paths))
@@ -244,9 +246,8 @@ class Files:
     async def take_in(self, paths: Sequence[str], owner: str) -> None:
         """Record what is different at `paths` as the doing of action `owner`, "" = of somebody else."""
         await self._mend_first()
-        left_at = 0 if owner in self._session.running else self._left_at(owner)
         async with self._lock:
-            await self._look(paths, owner, left_at=left_at)
+            await self._look(paths, owner)
 
     # --- looking ----------------------------------------------------------------------------------------------------
     def _owner(self, paths: Iterable[str]) -> str:
@@ -266,12 +267,14 @@ class Files:
         is_left = open_ is not None and open_.epoch < self._session.sequencer.epoch
         return self._session.left_at if is_left else 0
 
-    async def _look(self, paths: Sequence[str], owner: str, *, left_at: int = 0) -> None:
+    async def _look(self, paths: Sequence[str], owner: str, *, left_at: int | None = None) -> None:
         """Put what is different from the manifest at `paths`; all but the last piece is durable when this returns.
 
         The task's processes are held still meanwhile. Where one lives, what nobody else owns up to is its doing. With
-        `left_at`, what has changed since then is somebody else's.
+        `left_at`, what has changed since then is somebody else's; not given, it is that of an earlier run's call.
         """
+        if left_at is None:
+            left_at = 0 if owner in self._session.running else self._left_at(owner)
         capturer, living = self._open(), await self._living()
         with contextlib.ExitStack() as held:
             if living:
