@@ -9,6 +9,7 @@ Called by the engine when it opens a task, and by `capture` and the restoring of
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Generator, Iterable
@@ -18,6 +19,7 @@ from typing import Final
 from perdure.errors import WorkspaceBusy, WorkspaceInvalid
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _NOT_FOLLOWED: Final = _FOLDER | os.O_NOFOLLOW
 
 
@@ -113,7 +115,9 @@ def _lock_shared(above: Path, held: contextlib.ExitStack) -> None:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
-    except OSError:
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise  # that says nothing about the folder: whether a task works in it must be known
         return  # it may not be read, or has no locks: then no task of ours works in it
 
 

@@ -1,8 +1,10 @@
 """A workspace's folder: one task each, nested ones too, and only while it is the same folder."""
 
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from perdure.workspace.folder import Folder, open_below
 
 OPENING = """
 import sys
+from pathlib import Path
 from perdure.errors import WorkspaceBusy
 from perdure.workspace.folder import Folder
 try:
@@ -160,3 +163,18 @@ def test_its_time_is_never_ahead_of_a_later_change(tmp_path, opened):
 def _open_elsewhere(path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run([sys.executable, "-c", OPENING, path], env=environment, check=False).returncode
+
+
+def test_a_process_without_descriptors_is_not_told_that_nobody_works_around_it(tmp_path, monkeypatch):
+    """Whether a folder around it is another task's could not be asked: that is no answer."""
+    (tmp_path / "w").mkdir()
+    open_ = os.open
+
+    def open_few(path, *arguments, **named):
+        if Path(path) == tmp_path:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", open_few)
+    with pytest.raises(WorkspaceInvalid, match="Too many open files"):
+        Folder.open(tmp_path / "w")
