@@ -634,11 +634,11 @@ def test_a_fork_takes_nothing_back_that_its_parent_has_done(tmp_path):
     """Behind its beginning effects with an undo are the parent's: going back is refused, and by force they stand."""
     world, booked, cancelled = World(), [], []
 
-    @perdure.tool(retry="free", undo="nothing", name="unbook")
+    @perdure.tool(retry="free", undo="nothing", name="fork_unbook")
     async def unbook(item: int) -> None:
         cancelled.append(item)
 
-    book = counted(booked, "compensable", name="book", undo=unbook)
+    book = counted(booked, "compensable", name="fork_book", undo=unbook)
 
     async def program(task):
         await task.checkpoint("before")
@@ -671,7 +671,7 @@ def test_a_fork_takes_nothing_back_that_its_parent_has_done(tmp_path):
 
     taken_back, said = do(world, go_back)
     assert (booked, taken_back, cancelled) == ([1, 2], [2], [2])
-    assert "book" in said
+    assert "fork_book" in said
 
 
 def _stopping(program):
