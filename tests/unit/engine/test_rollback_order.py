@@ -165,6 +165,8 @@ def test_an_open_edit_is_in_the_way_of_a_rollback():
 
     async def program(task):
         await task.checkpoint("c")
+        if task._session.fold.ledger.rollbacks:
+            return
         is_open, close = asyncio.Event(), asyncio.Event()
 
         async def edit():
@@ -175,10 +177,12 @@ def test_an_open_edit_is_in_the_way_of_a_rollback():
 
         editing = asyncio.create_task(edit())
         await is_open.wait()
-        with pytest.raises(ActionsInFlight, match="an open edit"):
-            await task.rollback("c")
-        close.set()
-        await editing
+        try:
+            with pytest.raises(ActionsInFlight, match="an open edit"):
+                await task.rollback("c")
+        finally:
+            close.set()
+            await editing
 
     world.live(Play(program))
     assert {"x": 1} == world.state()
