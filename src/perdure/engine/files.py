@@ -211,14 +211,16 @@ class Files:
 
     # --- in a rollback ----------------------------------------------------------------------------------------------
     async def prepare(self, to_seq: int) -> tuple[str, ...]:
-        """See `ports.Participant`. Takes in what others have changed since, where the task has written."""
+        """See `ports.Participant`. Takes in what calls that were killed have changed, then what others have."""
         await self.mend()
         async with self._lock:
+            for action in _left_open(self._session):
+                await self._look(action.paths, action.action, left_at=self._left_at(action.action))
             way = await self._way_back(to_seq)
             changed = tuple(sorted({*(step.path for step in way.steps), *way.foreign}))
             if not changed:
                 return ()
-            await self._look(changed, self._owner(changed))
+            await self._look(changed, "")
             way = await self._way_back(to_seq)
         return (_RESTORE,) if way.steps or way.foreign else ()
 
@@ -392,6 +394,12 @@ def files_of(session: Session) -> Files | None:
     if session.files is None and session.fold.ledger.workspace and session.world.has_disk:
         session.files = Files(session)
     return session.files
+
+
+def _left_open(session: Session) -> tuple[OpenAction, ...]:
+    """Return the calls that an earlier run has left open and that may have written files, oldest first."""
+    open_ = session.fold.ledger.open.values()
+    return tuple(one for one in open_ if one.paths and one.action not in session.running)
 
 
 async def find_way_back(

@@ -243,3 +243,47 @@ def test_settling_what_died_does_not_lay_the_others_files_at_its_door(place):
 
     asyncio.run(place.live(back))
     assert place.tree() == {"notes.txt": "a person's own", "theirs.txt": "second"}
+
+
+async def goes_back(task, _runtime):
+    """A life in which a person has the task go back to "here"."""
+    with contextlib.suppress(RolledBack):
+        await task.rollback("here")
+
+
+@perdure.tool(effect="workspace", paths=("half",))
+async def tear(folder: str) -> None:
+    """Write half a file over another, and die of it."""
+    Path(folder, "half").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_rollback_takes_back_what_a_killed_call_has_written_where_no_other_has(place):
+    """Nobody has looked at it before: it is no entry of the journal that names the file, but the open call."""
+    place.put("half", "whole")
+
+    async def first(task, runtime):
+        await task.using(key="a").act(write, place.folder, "a", "1")
+        await task.checkpoint("here")
+        await task.using(key="b").act(tear, place.folder)
+
+    killed(place, first)
+    assert place.tree()["half"] == "half"
+    asyncio.run(place.live(goes_back))
+    assert place.tree() == {"a": "1", "half": "whole"}
+
+
+def test_a_rollback_lays_at_the_door_of_a_killed_call_only_what_lies_where_it_could_write(place):
+    """The file beside it was the task's, and has been somebody's since."""
+
+    async def first(task, runtime):
+        await task.using(key="a").act(write, place.folder, "half", "1")
+        await task.checkpoint("here")
+        await task.using(key="b").act(write, place.folder, "half", "2")
+        await task.using(key="c").act(write, place.folder, "beside", "the task's")
+        await task.using(key="d").act(tear, place.folder)
+
+    killed(place, first)
+    place.put("beside", "a person's")
+    asyncio.run(place.live(goes_back))
+    assert place.tree() == {"beside": "a person's", "half": "1"}
