@@ -28,6 +28,8 @@ def test_an_effect_is_behind_where_its_outcome_is():
     """Sent before the checkpoint and settled behind it: the outcome is what is given up."""
     assert ({"a": (4, True)}, ["a"]) == behind(intent("a", "irreversible"), MARK, settled("a", 2))
     assert ({}, []) == behind(intent("a", "irreversible"), settled("a", 2), MARK)
+    doubt = settled("a", 2, outcome="in_doubt", result=e.NOTHING)
+    assert ({}, []) == behind(intent("a", "irreversible"), MARK, doubt)  # it was open there, and stays so
 
 
 def test_one_in_doubt_is_behind_and_one_that_failed_is_not():

@@ -143,3 +143,13 @@ def test_what_could_not_be_stored_fails_again_and_is_not_sent_again():
 
     assert ("Unstorable", []) == past.live(body)
     assert ([1], 1) == (past.sent, past.reused())
+
+
+def test_what_the_reducer_does_to_the_result_is_not_what_the_call_returns():
+    """It gets a copy of what is on record, as the program does."""
+    past = Past(result=[1])
+
+    async def body(task, send):
+        return await task.using(key="k").act(send, 1, then=lambda _state, result: result.append(2))
+
+    assert [1] == past.live(body)
