@@ -268,7 +268,7 @@ async def settle(runtime: Runtime, name: str, action: str, outcome: Outcome | No
     """
     shown = await show(runtime.store, (await find_exactly(runtime.store, name)).task)
     fitting = [pending.action for pending in shown.pending if pending.action.startswith(action)]
-    if len(fitting) != 1:
+    if not action or len(fitting) != 1:  # empty: as from a variable that is not set
         raise ActionUnknown(shown.name, action)
     await runtime.settle(shown.task, fitting[0], outcome)
     return fitting[0]

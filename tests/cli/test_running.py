@@ -182,6 +182,7 @@ def test_a_second_ctrl_c_stops_now_and_the_effect_is_in_doubt(perdure, spawn):
     assert "needs a person" in err
     (pending,) = pending_of(perdure, "d")
     assert pending["settle"].startswith(f"perdure settle d {pending['action']} --happened")
+    assert 2 == perdure("settle", "d", "", "--happened")[0]  # a variable that is not set means no action
     code, _, _ = perdure("settle", "d", pending["action"], "--happened", "--result", '"boom"')
     assert 0 == code
     code, out, _ = perdure("resume", "d", "--json")
