@@ -6,9 +6,10 @@ import gc
 import pytest
 
 import perdure
-from perdure.errors import BranchLeft, RollbackUnderWay, ToolInvalid, ToolNotFound
+from perdure.errors import ActionUnknown, BranchLeft, RollbackUnderWay, ToolInvalid, ToolNotFound
 from perdure.model import entry as e
-from perdure.model.outcome import Succeeded
+from perdure.model.failure import ErrorRecord
+from perdure.model.outcome import Failed, Succeeded
 from perdure.ports import Message
 from tests.worlds import DEAD, Death, Play, Stop, World, counted
 
@@ -173,6 +174,15 @@ def test_settled_as_happened_it_counts_as_taken_back():
     assert "stayed at home" == world.live(trip(outside))
     assert ["b"] == outside.booked
     assert {} == world.fold().ledger.standing
+
+
+def test_that_it_did_not_happen_is_no_word_about_an_undo_that_has_failed():
+    """Everybody knows that; the rollback still waits."""
+    world, _, _ = failed_world()
+    undo = world.fold().ledger.question_action
+    with pytest.raises(ActionUnknown):
+        act_on(world, lambda runtime: runtime.settle("job", undo, Failed(ErrorRecord(type="No", message="no"))))
+    assert [] == world.fold().ledger.rollback.undone
 
 
 def test_kept_it_stays_in_the_world_and_answers_an_equal_call():
