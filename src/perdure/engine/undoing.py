@@ -15,7 +15,7 @@ from typing import Any, Final, Never
 from perdure.core import recovery, resume
 from perdure.core.rollback import Behind, undo_key
 from perdure.engine import action, crashpoints
-from perdure.engine.loading import arguments_of, read_entry, result_of
+from perdure.engine.loading import arguments_of, entries, read_entry, result_of
 from perdure.engine.outcomes import Options
 from perdure.engine.session import Session
 from perdure.errors import Damaged, StopRequested, ToolNotFound
@@ -149,13 +149,21 @@ class Effects:
             seq, result = settled.intent, await result_of(store, task, at, settled)
         else:
             open_ = session.fold.ledger.open.get(of)  # it is in doubt: what it returned is not known
-            seq = open_.intent if open_ is not None else 0
+            seq = open_.intent if open_ is not None else await self._intent_behind(pending.to_seq, of)
         intent = (await read_entry(store, task, seq)).payload if seq else None
         if not isinstance(intent, e.ActionIntended):
             raise Damaged(task, seq, f"the intent of action {of} is missing")
         original, undo = self._undo_of(intent.tool)
         arguments = await arguments_of(store, task, seq, intent)
         return intent, undo, bind_undo(original.shape, undo.shape, arguments, result)
+
+    async def _intent_behind(self, to_seq: int, action: str) -> int:
+        """Return where an effect was intended of which a person has said that it stays; 0 where it was not."""
+        found = 0
+        async for entry in entries(self._session.world.store, self._session.task, to_seq):
+            if isinstance(entry.payload, e.ActionIntended) and entry.payload.action == action:
+                found = entry.header.seq
+        return found
 
     def _undo_of(self, name: str) -> tuple[Tool[..., Any], Tool[..., Any]]:
         """Return the tool of an action, and what takes it back. Raises ToolNotFound."""

@@ -490,3 +490,25 @@ def test_what_an_earlier_rollback_has_taken_back_is_not_taken_back_again():
     world.live(Play(program))
     assert ["room 0", "room 1"] == [room for room, _ in outside.asked]
     assert ([], 3) == (outside.booked, world.kinds().count("RolledBackEntry"))
+
+
+def test_what_a_person_has_kept_while_it_was_in_doubt_is_taken_back_all_the_same():
+    """It counts as having happened: its undo is called with the arguments on record, and knows of no result."""
+    world, outside = World(), Outside()
+
+    async def lost(room):
+        outside.booked.append(room)
+        raise ConnectionResetError("the line broke")
+
+    book = perdure.tool(effect="compensable", name="book_lost", undo=outside.unbook)(lost)
+
+    async def begin(task):
+        await task.checkpoint("home")
+        await task.using(key="a").act(book, "a")
+
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(Play(begin))
+    (doubtful,) = world.fold().ledger.open
+    act_on(world, lambda runtime: runtime.settle("job", doubtful, None))
+    act_on(world, lambda runtime: runtime.rollback("job", "home"))
+    assert ([("a", None)], []) == (outside.asked, outside.booked)

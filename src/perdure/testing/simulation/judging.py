@@ -41,7 +41,7 @@ from perdure.testing.simulation.lives import (
     counters_of,
     entries_of,
 )
-from perdure.testing.simulation.outside import LAZY, Request
+from perdure.testing.simulation.outside import LAZY, UNDO, Request
 from perdure.testing.simulation.plan import Player
 from perdure.testing.simulation.store import BareStore
 from perdure.views.verifying import verify
@@ -201,14 +201,15 @@ def _judge_action(action: _Action) -> Iterator[str]:
 
 
 def _judge_items(actions: dict[str, _Action]) -> Iterator[str]:
-    """On one branch an effect happens once, whatever number of actions it took."""
+    """On one branch an effect happens once, whatever number of actions it took, and each action is taken back once."""
     happened: dict[tuple[int, str, str], set[str]] = {}
     for action in actions.values():
         retry = action.intents[0][1].effect.retry if action.intents else "free"
         if retry in {"free", "restore"}:
             continue
         for place, request in enumerate(action.landed):
-            seen = happened.setdefault((action.branch, request.tool, request.item), set())
+            subject = action.intents[0][1].key if request.tool == UNDO else request.item
+            seen = happened.setdefault((action.branch, request.tool, subject), set())
             seen.add(request.key or f"{request.action} {place}")
     for (branch, tool, item), times in happened.items():
         if len(times) > 1:
