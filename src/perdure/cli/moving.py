@@ -96,7 +96,9 @@ def checkpoint(options: CheckpointOptions) -> None:
 @taking(RollbackOptions)
 def rollback(options: RollbackOptions) -> None:
     """Put a task back to a checkpoint: state, effects, files. Its journal keeps what happened since."""
-    if options.abandon == bool(options.to):
+    if options.abandon and options.to:
+        raise UsageError("--to and --abandon exclude each other: go back, or give up going back")
+    if not (options.abandon or options.to):
         raise UsageError("say --to NAME, or --abandon to give up a rollback that was interrupted")
     if options.abandon:
         wait_for(_abandon(options))

@@ -55,10 +55,10 @@ def may_make_again(session: Session, work: Work, standing: Standing) -> bool:
     said = session.fold.document.answers.get(key)
     if said is not None:
         return is_yes(said)
+    no = "answers it with the recorded result" if standing.settled else "fails the call: no result of it is on record"
     text = (
         f"{work.call.tool!r} was made with the same arguments before a rollback (action {standing.action}) and cannot "
-        "be taken back; what is in the world of it has answered calls already. Make it once more? (yes makes it, no "
-        "answers it with the recorded result)"
+        f"be taken back; no other call may be answered by it. Make it once more? (yes makes it, no {no})"
     )
     raise StopRequested(session.task, "question", cut_text(text, ERROR_MESSAGE_BYTES_MAX), key)
 

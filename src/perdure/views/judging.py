@@ -233,11 +233,6 @@ class Judge:
         self._rollback = began
         self._undos, self._undone = {}, set()
 
-    def _abandoned(self, seq: int) -> None:
-        self._rollback = None
-        if self._undos:
-            self._report(seq, "rollback", "it gives up a rollback whose first undo was sent")
-
     def _snapshot(self, seq: int, taken: e.SnapshotTaken) -> None:
         if taken.at_seq >= seq:
             self._report(seq, "snapshot", f"it names a snapshot of entry {taken.at_seq}, which comes later")

@@ -390,7 +390,7 @@ def test_what_a_background_process_writes_is_the_tasks_and_a_rollback_ends_it_fi
 
     @perdure.tool(effect="workspace", name="start")
     def start(folder: str) -> int:
-        writing = "i=0; while :; do i=$((i+1)); echo $i > t; mv t counter; done"
+        writing = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); echo $i > t; mv t counter; done"
         children.append(perdure.spawn(["sh", "-c", writing], cwd=folder))
         return children[0].pid
 
