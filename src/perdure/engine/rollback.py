@@ -195,8 +195,9 @@ def find_checkpoint(document: Document, task: str, name: str) -> int:
 def _refuse_in_flight(session: Session) -> None:
     """Raise ActionsInFlight while something could still arrive, or be written, on the branch that is to be left."""
     open_edit = () if session.edit_closed.is_set() else ("an open edit",)
-    if session.running or session.late or open_edit:
-        raise ActionsInFlight("rollback", (*session.running, *session.late, *open_edit))
+    late = tuple(action for action in session.late if action in session.fold.ledger.open)  # of the others nothing comes
+    if session.running or late or open_edit:
+        raise ActionsInFlight("rollback", (*session.running, *late, *open_edit))
     if session.fold.ledger.rollback is not None:
         line = f"perdure resume {shlex.quote(session.fold.ledger.name)}"
         raise RollbackUnderWay(session.task, "another cannot begin before it is over", line)

@@ -1,6 +1,7 @@
 """In what order a rollback goes: what must be over before it, undos, then files, then the jump; and who may stop it."""
 
 import asyncio
+import contextlib
 import threading
 from pathlib import Path
 
@@ -213,3 +214,25 @@ def test_a_thread_that_outlived_its_call_is_in_the_way_of_a_rollback():
 
     world.live(Play(program))
     assert "RollbackBegan" not in world.kinds()
+
+
+def test_a_thread_whose_free_call_is_over_keeps_no_rollback_from_beginning():
+    """Nothing it comes to is looked at; an effect's thread, which may still settle it, is waited for."""
+    world, release = World(), threading.Event()
+
+    @perdure.tool(effect="pure", timeout_s=0.05, name="dawdle")
+    def dawdle() -> None:
+        release.wait(10)
+
+    async def program(task):
+        await task.checkpoint("home")
+        if task._session.fold.ledger.rollbacks:
+            return "home again"
+        with contextlib.suppress(perdure.ActionTimedOut):
+            await task.act(dawdle)
+        return await task.rollback("home")
+
+    try:
+        assert "home again" == world.live(Play(program))
+    finally:
+        release.set()
