@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from perdure.engine.boundary import Boundary
-from perdure.engine.session import Session, current_tool
+from perdure.engine.session import Running, Session, current_tool
 from perdure.errors import UsageError
 from perdure.limits import PROBE_ATTEMPTS_MAX, RETRY_BASE_S
 from perdure.model.outcome import Outcome
@@ -26,20 +26,10 @@ class OutOfTimeError(TimeoutError):
         super().__init__(f"no result within {timeout_s:g} s")
 
 
-class Job(Protocol):
+class Job(Running, Protocol):
     """What is called: `action.Work`."""
 
     effect_key: str
-    requested: tuple[str, ...]  # checkpoints that the tool asks for
-
-    @property
-    def session(self) -> Session: ...  # noqa: D102
-
-    @property
-    def action(self) -> str: ...  # noqa: D102
-
-    @property
-    def tool(self) -> Tool[..., Any]: ...  # noqa: D102
 
     @property
     def given(self) -> Mapping[str, object]: ...  # noqa: D102 - the arguments by name

@@ -19,6 +19,7 @@ from perdure.engine.loading import entries, load_fold
 from perdure.logs.plain import moment
 from perdure.model import entry as e
 from perdure.model.entry import Entry
+from perdure.model.ledger import Ledger
 from perdure.ports import Store
 from perdure.views.showing import Mark, marks_of
 
@@ -75,7 +76,7 @@ def _span_at(prices: Mapping[int, object], seq: int) -> int:
 
 async def _prices(store: Store, fold: Fold) -> dict[int, tuple[int, Price]]:
     """Return moment and price of each checkpoint, by its seq."""
-    sums = _Sums()
+    sums = _Sums(fold.ledger)
     last = 0
     async for entry in entries(store, fold.task):
         if entry.header.seq > fold.seq:
@@ -93,8 +94,9 @@ async def _prices(store: Store, fold: Fold) -> dict[int, tuple[int, Price]]:
 class _Sums:
     """The spans of the present branch, as the journal is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.spans = [_Span(seq=1)]
+        self._ledger = ledger
         self._intended: dict[str, _Span] = {}  # effects without an outcome, and where they were intended
         self._undo: dict[str, str] = {}  # how each effect is undone, on branches that were left as well
 
@@ -112,7 +114,8 @@ class _Sums:
                     self.spans.pop()
                 self.spans[-1] = _Span(seq=self.spans[-1].seq, at=self.spans[-1].at)
             case e.ActionIntended(action=action, effect=effect) if not effect.is_free:
-                self._undo[action] = span.effects[action] = effect.undo
+                stays = rollback.stays(effect.undo, seq, self._ledger)
+                self._undo[action] = span.effects[action] = "impossible" if stays else effect.undo
                 self._intended[action] = span
             case e.ActionReused(action=action):
                 span.effects[action] = self._undo.get(action, "")

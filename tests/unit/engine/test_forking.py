@@ -653,6 +653,10 @@ def test_a_fork_takes_nothing_back_that_its_parent_has_done(tmp_path):
     play = Play(program)
     world.live(play)
     fork(world, tmp_path / "w", "between")
+    listed = do(world, lambda runtime: list_checkpoints(runtime.store, "job-fork"))
+    assert [("before", 0, 1), ("between", 0, 0)] == [
+        (one.name, one.price.to_undo, one.price.staying) for one in listed if one.name != "effect"
+    ]
 
     async def go_back(runtime):
         found = await runtime.store.find("job-fork")
