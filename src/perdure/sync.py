@@ -37,6 +37,7 @@ from perdure.engine.report import ReportRow
 from perdure.engine.session import editing
 from perdure.errors import StopRequested, UsageError
 from perdure.limits import THREAD_LEAVE_S
+from perdure.model.advice import Advice
 from perdure.model.effect import Effect
 from perdure.model.outcome import Outcome
 from perdure.model.strategy import Strategy
@@ -236,6 +237,15 @@ class _Handle:
         return self._inner.lessons
 
     @property
+    def advice(self) -> Advice:
+        """As `perdure.Task.advice`."""
+        return self._inner.advice
+
+    def brief(self) -> str:
+        """As `perdure.Task.brief`."""
+        return self._inner.brief()
+
+    @property
     def state(self) -> Any:
         """The state, read-only."""
         return self._inner.state
@@ -351,9 +361,16 @@ class Task(_Handle):
         """As `perdure.Task.rollback`."""
         assert_never(self._portal.call(self._inner.rollback, name, reason=reason, carry=carry, force=force))
 
-    def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - it is the point of the call
+    def check(
+        self,
+        name: str,
+        verdict: bool | Callable[[], object],  # noqa: FBT001 - it is the point of the call
+        *,
+        failure_class: handles.CheckClass = "output",
+    ) -> None:
         """As `perdure.Task.check`; a function is called here, in this thread."""
-        self._portal.call(self._inner.check, name, _judged(verdict) if callable(verdict) else verdict)
+        judged = _judged(verdict) if callable(verdict) else verdict
+        self._portal.call(self._inner.check, name, judged, failure_class=failure_class)
 
     def settle(self, action_id: str, outcome: Outcome | None, *, by: str = "program") -> None:
         """As `perdure.Task.settle`."""

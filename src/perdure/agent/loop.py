@@ -37,6 +37,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     failures_max: int = FAILURES_MAX
     state_version: int = 1
     source_digest: str = ""
+    reached: Callable[[Any], object] | None = None
 
     @property
     def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]:

@@ -21,7 +21,8 @@ from perdure.codec.seal import PLAIN_KEY_ID, seal, unseal
 from perdure.codec.upcast import upcast
 from perdure.errors import Damaged, UnknownKind
 from perdure.limits import COMPRESS_FROM_BYTES
-from perdure.model.entry import KINDS, Entry, Header, Payload, version_of
+from perdure.model.entry import Entry, Header, Payload
+from perdure.model.kinds import KINDS, version_of
 
 FORMAT: Final = 1
 GENESIS: Final = bytes(32)  # `prev` of the first entry

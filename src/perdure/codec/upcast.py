@@ -19,10 +19,20 @@ def _unchanged(fields: dict[str, Any]) -> dict[str, Any]:
 
 UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> function to version + 1
     (1, 1): _unchanged,  # TaskStarted: relative_digests
+    (1, 2): _unchanged,  # TaskStarted: prior, and the `change` of its strategies
+    (7, 1): _unchanged,  # QuestionAsked: more reasons
     (13, 1): _unchanged,  # TaskForked: that of its TaskStarted
+    (13, 2): _unchanged,  # as above
     (20, 1): _unchanged,  # ActionIntended: paths
+    (20, 2): _unchanged,  # ActionIntended: provider, source, poll
+    (21, 1): _unchanged,  # ActionSettled: how its error was classified
+    (30, 1): _unchanged,  # StateEdited: by
+    (31, 1): _unchanged,  # PlanAdopted: by
     (33, 1): _unchanged,  # CheckpointMarked: verifier, about
+    (50, 1): _unchanged,  # FailureObserved: how its error was classified
+    (52, 1): _unchanged,  # StrategyChosen: the `change` of its strategy
     (54, 1): _unchanged,  # RollbackBegan: standing
+    (54, 2): _unchanged,  # RollbackBegan: strategy, lesson
 }
 
 

@@ -13,14 +13,14 @@ from typing import Final
 import msgspec
 
 from perdure.codec import values
-from perdure.core import milestones, rollback
-from perdure.core.keeping import drop_loose, forget_failed, keep_effect_key, mark_applied
+from perdure.core import milestones, reckoning, rollback
+from perdure.core.keeping import drop_loose, forget_failed, has_tried, keep, keep_effect_key, keep_outcome, mark_applied
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
 from perdure.core.touched import Touched
 from perdure.core.tracking import StateTree, apply
 from perdure.errors import UnknownKind
-from perdure.limits import ENTRY_BYTES_COUNTED_MIN
+from perdure.limits import ENTRY_BYTES_COUNTED_MIN, GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint, Position
 from perdure.model.document import Document, Kept
@@ -92,6 +92,7 @@ def _task_started(fold: Fold, header: Header, payload: e.TaskStarted, _patched: 
     ledger.failures_max = payload.failures_max
     ledger.digest_base = payload.workspace if payload.relative_digests else ""
     ledger.holder, ledger.started_at = payload.holder, header.at
+    reckoning.start(ledger, payload)
     fold.document.state_version = payload.state_version
 
 
@@ -108,6 +109,7 @@ def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched
     is_start_in_row = payload.after_crash and not payload.by_hand and not ledger.settled_under_lease
     ledger.starts_in_row = ledger.starts_in_row + 1 if is_start_in_row else 0
     ledger.settled_under_lease = False
+    reckoning.note_claim(ledger, payload)
     if header.branch > fold.branch:
         _begin_own_life(fold, header.branch)
 
@@ -127,7 +129,7 @@ def _task_resumed(fold: Fold, _header: Header, _payload: e.TaskResumed, _patched
 
 def _program_called(fold: Fold, _header: Header, payload: e.ProgramCalled, _patched: bool) -> None:  # noqa: FBT001
     fold.ledger.attempt = payload.attempt
-    fold.ledger.last_failure = None
+    reckoning.note_call(fold.ledger)
 
 
 def _task_paused(fold: Fold, _header: Header, payload: e.TaskPausedEntry, _patched: bool) -> None:  # noqa: FBT001
@@ -155,8 +157,7 @@ def _question_answered(fold: Fold, header: Header, payload: e.QuestionAnswered, 
         if fold.ledger.question_key != payload.key:
             return  # it waits for something else, or was paused meanwhile
     _set_status(fold, "running", "answered")
-    fold.ledger.failures = 0  # a person has looked: the count begins anew, the journal keeps the old ones
-    fold.ledger.retries = 0
+    reckoning.note_answer(fold.ledger)
 
 
 def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
@@ -164,6 +165,15 @@ def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _
         fold.ledger.messages.append(payload.text)
     elif payload.what == "cancel" or (payload.what == "pause" and not fold.ledger.asked):
         fold.ledger.asked = payload.what
+
+
+def _task_taken_over(fold: Fold, _header: Header, payload: e.TaskTakenOver, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "needs_human", f"takeover: by {payload.by}")
+
+
+def _task_handed_back(fold: Fold, header: Header, payload: e.TaskHandedBack, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, "paused", f"handed back by {payload.by}")
+    reckoning.note_handed_back(fold.document, fold.ledger, payload, header.seq)
 
 
 def _task_succeeded(fold: Fold, header: Header, _payload: e.TaskSucceeded, _patched: bool) -> None:  # noqa: FBT001
@@ -211,6 +221,10 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
         timeout_s=payload.timeout_s,
         reduces=payload.reduces,
         paths=payload.paths,
+        provider=payload.provider,
+        is_source=payload.source,
+        is_poll=payload.poll,
+        gist=bytes(payload.arguments)[:GIST_BYTES],
     )
 
 
@@ -228,6 +242,8 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     ledger.actions += 1
     ledger.tokens_in += payload.tokens_in
     ledger.tokens_out += payload.tokens_out
+    if ledger.strategies:
+        reckoning.note_action(fold.document, ledger, action)
     if payload.outcome == "failed":
         was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"
         ledger.failed_actions += not was_stopped  # to be stopped is no failure
@@ -238,55 +254,10 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
             ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
         if patched or action.key or action.digest == ledger.retried:
             ledger.retries = 0  # the run has come further, or the call that failed has succeeded
-    if action.branch == fold.branch and (payload.outcome == "succeeded" or _has_tried(payload, action)):
-        _keep_outcome(fold, header.seq, payload, action, patched)
+    if action.branch == fold.branch and (payload.outcome == "succeeded" or has_tried(payload, action)):
+        keep_outcome(fold, header.seq, payload, action, is_patched=patched)
     if fold.document.impossible_at:
         rollback.note_impossible(fold.document, ledger, header.seq)
-
-
-def _has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
-    """Whether an effect was tried and failed by itself: the program may have gone another way since.
-
-    Not where a person says that it did not happen, nor where it was cancelled: those are made again.
-    """
-    is_own = payload.by in {"", "late"} and payload.error is not None and payload.error.failure_class != "cancelled"
-    return is_own and not action.effect.is_free
-
-
-def _keep_outcome(fold: Fold, seq: int, payload: e.ActionSettled, action: OpenAction, patched: bool) -> None:  # noqa: FBT001
-    failed = payload.outcome == "failed"
-    if not failed and rollback.stays(action.effect.undo, action.intent, fold.ledger):
-        fold.document.impossible_at = seq
-    kept = Kept(
-        action=action.action,
-        tool=action.tool,
-        digest=action.digest,
-        intent=action.intent,
-        settled=seq,
-        key=action.key,
-        free=action.effect.is_free,
-        failed=failed,
-        unapplied=bool(payload.unapplied),
-    )
-    _keep(fold, seq, kept, action.loop, is_patched=patched, reduces=action.reduces)
-
-
-def _keep(fold: Fold, seq: int, kept: Kept, loop: str, *, is_patched: bool, reduces: bool) -> None:
-    """Keep an outcome for the call that will ask for it; entry `seq` has put it on this branch."""
-    document = fold.document
-    if is_patched:
-        document.changed = seq
-        drop_loose(document, fold.ledger, fold.epoch, keep_effects=True)
-    if not kept.free:
-        document.kept_at = seq
-    if not kept.key and reduces and not (kept.unapplied or kept.failed):
-        return  # the program asks its state before it acts again
-    if loop:
-        document.places.setdefault(loop, {})[key_of(kept.tool, kept.key)] = kept
-    elif kept.key:
-        document.keyed[key_of(kept.tool, kept.key)] = kept
-    else:
-        document.loose.append(kept)
 
 
 def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _patched: bool) -> None:  # noqa: FBT001
@@ -311,7 +282,7 @@ def _action_reused(fold: Fold, header: Header, payload: e.ActionReused, patched:
         free=False,
         unapplied=bool(payload.unapplied),
     )
-    _keep(fold, header.seq, kept, payload.loop, is_patched=patched, reduces=payload.reduces)
+    keep(fold, header.seq, kept, payload.loop, is_patched=patched, reduces=payload.reduces)
     rollback.note_impossible(fold.document, fold.ledger, header.seq)
 
 
@@ -322,6 +293,8 @@ def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: 
     fold.document.changed = header.seq
     if not payload.action:
         fold.document.edited = header.seq
+    if payload.by:
+        fold.document.human_at = header.seq
     drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=bool(payload.action))
 
 
@@ -347,8 +320,10 @@ def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patch
 
 def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001
     fold.document.plan = payload.steps
-    fold.document.plans += 1
+    fold.document.plans += not payload.by  # of the program, which counts its own
     fold.document.changed = header.seq
+    if payload.by:
+        fold.document.human_at = header.seq
 
 
 def _position_moved(fold: Fold, header: Header, payload: e.PositionMoved, _patched: bool) -> None:  # noqa: FBT001
@@ -399,29 +374,27 @@ def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: 
         document.failing[payload.name] = header.seq
     if payload.passed and payload.name not in document.checks:
         document.checks[payload.name] = header.seq
-        fold.ledger.failures = max(0, fold.ledger.failures - 1)  # verified progress
+        reckoning.note_passed(document, fold.ledger, payload.name, header.seq)
     if payload.passed and document.failing.pop(payload.name, 0) and not document.failing:
         document.unproven = {}
 
 
 # --- recovery -------------------------------------------------------------------------------------------------------
-def _failure_observed(fold: Fold, _header: Header, payload: e.FailureObserved, _patched: bool) -> None:  # noqa: FBT001
-    ledger = fold.ledger
-    ledger.last_failure = payload.failure
+def _failure_observed(fold: Fold, header: Header, payload: e.FailureObserved, _patched: bool) -> None:  # noqa: FBT001
     forget_failed(fold.document, payload.failure.action)
-    if not payload.counted:
-        ledger.retries += 1
-        failed, digest = ledger.failed_call
-        ledger.retried = digest if failed == payload.failure.action else b""
-        return
-    ledger.failures += 1
-    if payload.failure.failure_class == "output":  # what gave the bad output is asked for again
-        fold.document.loose = [kept for kept in fold.document.loose if not kept.free]
+    reckoning.note_failure(fold.document, fold.ledger, payload, header.at)
+
+
+def _decision_taken(fold: Fold, _header: Header, payload: e.DecisionTaken, _patched: bool) -> None:  # noqa: FBT001
+    reckoning.note_decision(fold.ledger, payload)
+
+
+def _stuck_noticed(fold: Fold, _header: Header, payload: e.StuckNoticed, _patched: bool) -> None:  # noqa: FBT001
+    reckoning.note_stuck(fold.ledger, payload)
 
 
 def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _patched: bool) -> None:  # noqa: FBT001
-    names = [strategy.name for strategy in fold.ledger.strategies]
-    fold.document.strategy = names.index(payload.strategy.name) if payload.strategy.name in names else 0
+    reckoning.note_strategy(fold.document, fold.ledger, payload.strategy)
     fold.document.changed = header.seq
 
 
@@ -434,12 +407,14 @@ def _rollback_began(fold: Fold, _header: Header, payload: e.RollbackBegan, _patc
 
 
 def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandoned, _patched: bool) -> None:  # noqa: FBT001
-    fold.ledger.rollback = None
+    fold.ledger.rollback = fold.ledger.decided = None
 
 
 def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
     """`jump` has put the earlier document in place, with what its checkpoint held."""
+    is_decided = fold.ledger.rollback is not None and bool(fold.ledger.rollback.strategy)
     rollback.end(fold.ledger)
+    reckoning.note_rolled_back(fold.ledger, is_decided=is_decided)
     fold.document.changed = header.seq
 
 
@@ -466,6 +441,8 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.QuestionAsked: _question_asked,
     e.QuestionAnswered: _question_answered,
     e.MessageReceived: _message_received,
+    e.TaskTakenOver: _task_taken_over,
+    e.TaskHandedBack: _task_handed_back,
     e.TaskSucceeded: _task_succeeded,
     e.TaskFailedEntry: _task_failed,
     e.TaskCancelledEntry: _task_cancelled,
@@ -485,7 +462,10 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.FactStated: _fact_stated,
     e.StateMigrated: _state_migrated,
     e.FailureObserved: _failure_observed,
-    e.DecisionTaken: _recorded_only,
+    e.DecisionTaken: _decision_taken,
+    e.StuckNoticed: _stuck_noticed,
+    e.HealthChanged: _recorded_only,
+    e.WaitBegan: _recorded_only,
     e.StrategyChosen: _strategy_chosen,
     e.LessonLearned: _lesson_learned,
     e.RollbackBegan: _rollback_began,

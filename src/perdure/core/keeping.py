@@ -5,15 +5,71 @@ Part of the meaning of entries: called by `fold.py` only.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from perdure.core.resume import failed_key_of
-from perdure.model.document import Document
+from perdure.core import rollback
+from perdure.core.resume import failed_key_of, key_of
+from perdure.model import entry as e
+from perdure.model.document import Document, Kept
 from perdure.model.ledger import Ledger, OpenAction
 
 _FAILED_KEYS_MAX: Final = 1024
+
+
+class Keeper(Protocol):
+    """What is needed of the fold."""
+
+    epoch: int
+    document: Document
+    ledger: Ledger
+
+
+def has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
+    """Whether an effect was tried and failed by itself: the program may have gone another way since.
+
+    Not where a person says that it did not happen, nor where it was cancelled: those are made again.
+    """
+    is_own = payload.by in {"", "late"} and payload.error is not None and payload.error.failure_class != "cancelled"
+    return is_own and not action.effect.is_free
+
+
+def keep_outcome(fold: Keeper, seq: int, payload: e.ActionSettled, action: OpenAction, *, is_patched: bool) -> None:
+    """Keep the outcome that entry `seq` tells of."""
+    failed = payload.outcome == "failed"
+    if not failed and rollback.stays(action.effect.undo, action.intent, fold.ledger):
+        fold.document.impossible_at = seq
+    kept = Kept(
+        action=action.action,
+        tool=action.tool,
+        digest=action.digest,
+        intent=action.intent,
+        settled=seq,
+        key=action.key,
+        free=action.effect.is_free,
+        failed=failed,
+        unapplied=bool(payload.unapplied),
+    )
+    keep(fold, seq, kept, action.loop, is_patched=is_patched, reduces=action.reduces)
+
+
+def keep(fold: Keeper, seq: int, kept: Kept, loop: str, *, is_patched: bool, reduces: bool) -> None:
+    """Keep an outcome for the call that will ask for it; entry `seq` has put it on this branch."""
+    document = fold.document
+    if is_patched:
+        document.changed = seq
+        drop_loose(document, fold.ledger, fold.epoch, keep_effects=True)
+    if not kept.free:
+        document.kept_at = seq
+    if not kept.key and reduces and not (kept.unapplied or kept.failed):
+        return  # the program asks its state before it acts again
+    if loop:
+        document.places.setdefault(loop, {})[key_of(kept.tool, kept.key)] = kept
+    elif kept.key:
+        document.keyed[key_of(kept.tool, kept.key)] = kept
+    else:
+        document.loose.append(kept)
 
 
 def mark_applied(document: Document, action: str) -> None:

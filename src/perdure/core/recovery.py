@@ -1,39 +1,87 @@
 """What happens when a program has ended or a failure has left it: `decide`, a pure function with its table.
 
-    row               when                                              decision
-    ----------------  ------------------------------------------------  -----------------------------------------
-    effects_open      an effect is open or its outcome is in doubt      Ask: settle it (Abandon when unattended)
-    finished          the program returned                              Finish
-    passing           a passing fault, not more than 3 in a row         Retry after 0.5 s, doubled each time
-    passing_too_long  a passing fault for the 4th time in a row         Ask (Abandon when unattended)
-    same_again        another failure, fewer than failures_max          Retry now: the program is called anew
-    limit_reached     failures_max failures counted                     Ask (Abandon when unattended)
+    row               when                                                decision
+    ----------------  --------------------------------------------------  -----------------------------------------
+    effects_open      an effect is open or its outcome is in doubt        Ask: settle it (Abandon when unattended)
+    finished          the program returned                                Finish
+    already_done      a failure, but `reached=` says that the goal is     Finish with what it says
+    disk_full         no room on a disk                                   Pause until somebody has made some
+    quota             a quota is used up, and comes back                  Park until then
+    quota_gone        a quota or credit is used up                        Ask (Abandon when unattended)
+    auth              a key or right is missing                           Ask (Abandon when unattended)
+    as_told           a passing fault that says when to come back         Retry then, and a little later
+    passing           a passing fault of a call, not more than 3 in a row Retry within 0.5 s, 1 s, 2 s (by chance)
+    fall_back         the 4th, and a strategy calls somebody else         ChangeStrategy in place; it counts nothing
+    outage            the 4th and later ones, for not more than 6 h       Retry after 15 s to 4 min
+    passing_too_long  a passing fault after that                          Ask (Abandon when unattended)
+    condense          the context was too long, for the first time        Condense: called anew, told to be brief
+    rephrase          a request was refused, for the first time           Reask: called anew, told to say it otherwise
+    reask             a bad answer, fewer than failures_max, twice        Reask: called anew, told what was wrong
+    nudge             it goes round in circles, for the first time        Nudge: called anew, told so
+    same_again        another failure, fewer than failures_max            Retry now: the program is called anew
+    roll_back         a dead end, and a checkpoint to go back to          RollBack, with the next strategy and a lesson
+    change_in_place   a dead end, and none that may be gone back to       ChangeStrategy, with a lesson
+    ask_for_help      a dead end, and the next strategy is to ask         Ask (Abandon when unattended)
+    exhausted         a dead end, and each strategy has had two rounds    Ask (Abandon when unattended)
+    limit_reached     a dead end, and the program declares no strategies  Ask (Abandon when unattended)
 
-The journal decides: `decide` reads document and ledger of this task and nothing else. Later work adds rows (rollback,
-change of strategy, parking); the loop in `engine/programs.py` obeys them with one `match`.
+A **dead end** is the failures_max-th counted failure (verified progress takes one away); at once it is a request that
+must not be sent again, an answer that is false, and the second of two equal errors that come of the same call. The
+first row that fits is taken. The journal decides: `decide` reads document and ledger of this task and nothing else.
 """
 
 from __future__ import annotations
 
+import re
+import zlib
 from typing import Final
 
 import msgspec
 
-from perdure.limits import RETRIES_MAX, RETRY_BASE_S, RETRY_CEILING_S
-from perdure.model.decision import Abandon, Ask, Decision, Finish, Retry
+from perdure.core import retrying, rollback, strategies
+from perdure.core.retrying import PATIENT, Patience
+from perdure.limits import LESSON_BYTES_MAX, NUDGES_MAX, REASKS_MAX, ROUNDS_MAX, WAIT_INLINE_S
+from perdure.model.checkpoint import Checkpoint
+from perdure.model.decision import (
+    Abandon,
+    Ask,
+    AskReason,
+    ChangeStrategy,
+    Condense,
+    Decision,
+    Finish,
+    Nudge,
+    Park,
+    Pause,
+    Reask,
+    Retry,
+    RollBack,
+)
 from perdure.model.document import Document
-from perdure.model.failure import Failure, FailureClass
+from perdure.model.entry import FailureObserved
+from perdure.model.failure import ErrorRecord, Failure, FailureClass
+from perdure.model.ids import cut_text
 from perdure.model.ledger import Ledger, OpenAction
+from perdure.model.strategy import Strategy
 
 PASSING: Final[frozenset[FailureClass]] = frozenset({"network", "capacity", "throttled", "timeout"})
+_OUTSIDE: Final[frozenset[FailureClass]] = frozenset({"quota", "auth", "storage"})  # nothing that the program did wrong
+_AT_ONCE: Final[frozenset[FailureClass]] = frozenset({"request", "suspicious"})
+_DETERMINISTIC: Final[frozenset[FailureClass]] = frozenset({"tool", "request", "context"})
+_CHANGING: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+", re.IGNORECASE)
+_TWICE: Final = 2
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of recovery."""
 
-    retries_max: int = RETRIES_MAX
-    retry_base_s: float = RETRY_BASE_S
+    patience: Patience = PATIENT
+    wait_inline_s: float = WAIT_INLINE_S  # a longer wait parks the task
     unattended: bool = False  # nobody can be asked: fail with the same package instead
+    rolls_back: bool = True  # False: strategies are changed where the task stands
+    changes_strategy: bool = True  # False: a rollback goes on with the same one
+    nudges: bool = True  # False: a loop is a counted failure at once
+    reasks: bool = True  # False: the program is called anew without advice
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -44,42 +92,193 @@ class Row(msgspec.Struct, frozen=True):
     then: str
 
 
+_PERSON: Final = "Ask (Abandon when unattended)"
 TABLE: Final = (
     Row("effects_open", "an effect is open or its outcome is in doubt", "Ask: settle it (Abandon when unattended)"),
     Row("finished", "the program returned", "Finish"),
-    Row("passing", "a passing fault, not more than 3 in a row", "Retry after 0.5 s, doubled each time"),
-    Row("passing_too_long", "a passing fault for the 4th time in a row", "Ask (Abandon when unattended)"),
+    Row("already_done", "a failure, but `reached=` says that the goal is", "Finish with what it says"),
+    Row("disk_full", "no room on a disk", "Pause until somebody has made some"),
+    Row("quota", "a quota is used up, and comes back", "Park until then"),
+    Row("quota_gone", "a quota or credit is used up", _PERSON),
+    Row("auth", "a key or right is missing", _PERSON),
+    Row("as_told", "a passing fault that says when to come back", "Retry then, and a little later"),
+    Row("passing", "a passing fault of a call, not more than 3 in a row", "Retry within 0.5 s, 1 s, 2 s (by chance)"),
+    Row("fall_back", "the 4th, and a strategy calls somebody else", "ChangeStrategy in place; it counts nothing"),
+    Row("outage", "the 4th and later ones, for not more than 6 h", "Retry after 15 s to 4 min"),
+    Row("passing_too_long", "a passing fault after that", _PERSON),
+    Row("condense", "the context was too long, for the first time", "Condense: called anew, told to be brief"),
+    Row("rephrase", "a request was refused, for the first time", "Reask: called anew, told to say it otherwise"),
+    Row("reask", "a bad answer, fewer than failures_max, twice", "Reask: called anew, told what was wrong"),
+    Row("nudge", "it goes round in circles, for the first time", "Nudge: called anew, told so"),
     Row("same_again", "another failure, fewer than failures_max", "Retry now: the program is called anew"),
-    Row("limit_reached", "failures_max failures counted", "Ask (Abandon when unattended)"),
+    Row("roll_back", "a dead end, and a checkpoint to go back to", "RollBack, with the next strategy and a lesson"),
+    Row("change_in_place", "a dead end, and none that may be gone back to", "ChangeStrategy, with a lesson"),
+    Row("ask_for_help", "a dead end, and the next strategy is to ask", _PERSON),
+    Row("exhausted", "a dead end, and each strategy has had two rounds", _PERSON),
+    Row("limit_reached", "a dead end, and the program declares no strategies", _PERSON),
 )
 
 
+# --- what is observed -----------------------------------------------------------------------------------------------
+def observe(error: ErrorRecord, ledger: Ledger, *, action: str = "", tool: str = "") -> FailureObserved:
+    """Return what is to be recorded of an error that has left the program: its class here, and whether it counts.
+
+    An error that nobody knows passes once; when it comes again it is a wrong request. A tool that runs out of its time
+    again and again is at fault itself.
+    """
+    failure = Failure(failure_class=error.failure_class, error=error, action=action, tool=tool)
+    is_same = bool(ledger.signature) and signature_of(failure, ledger) == ledger.signature
+    if error.is_unknown and is_same:
+        failure = msgspec.structs.replace(failure, failure_class="request")
+    elif error.failure_class == "timeout" and is_same and ledger.retries >= PATIENT.retries_max:
+        failure = msgspec.structs.replace(failure, failure_class="tool")
+    passes = failure.failure_class in PASSING or failure.failure_class in _OUTSIDE
+    return FailureObserved(failure=failure, counted=not passes)
+
+
+def signature_of(failure: Failure, ledger: Ledger) -> str:
+    """Return by what two failures are the same: tool, arguments, error; numbers in its message may differ."""
+    failed, digest = ledger.failed_call
+    call = digest.hex()[:16] if failed and failed == failure.action else ""
+    message = _CHANGING.sub("#", failure.error.message)
+    return f"{failure.tool} {call} {failure.error.type} {zlib.crc32(message.encode('utf-8', 'replace')):08x}"
+
+
+# --- what is decided ------------------------------------------------------------------------------------------------
 def decide(
-    document: Document, ledger: Ledger, rules: Rules, now: int, *, has_returned: bool = False
+    document: Document,
+    ledger: Ledger,
+    rules: Rules,
+    now: int,
+    *,
+    has_returned: bool = False,
+    is_reached: bool = False,
 ) -> tuple[Decision, str]:
     """Return (decision, name of the row that fired). `now` is UTC in microseconds since 1970.
 
-    Unless the program `has_returned`, `ledger.last_failure` is the failure that left it.
+    Unless the program `has_returned`, `ledger.last_failure` is the failure that left it. `is_reached`: the program's
+    own verifier says that the goal is reached all the same.
     """
-    del document  # read by the rows of later work (checkpoints, strategies)
     failure = None if has_returned else ledger.last_failure
     doubtful = next((a for a in ledger.open.values() if _is_in_the_way(a, failure, ledger)), None)
     if doubtful is not None:
         question = f"did {doubtful.tool!r} (action {doubtful.action}) happen? settle it, then resume"
-        return _give_up(rules, question), "effects_open"
+        return _ask(rules, question, "in_doubt"), "effects_open"
     if failure is None:
         return Finish(), "finished"
+    if is_reached:
+        return Finish(), "already_done"
+    if failure.failure_class in _OUTSIDE:
+        return _wait_for_world(failure, rules, now)
     if failure.failure_class in PASSING:
-        if ledger.retries <= rules.retries_max:
-            return Retry(now + _wait_us(ledger.retries, rules)), "passing"
-        return _give_up(
-            rules, f"{failure.error.type} {ledger.retries} times in a row: {failure.error.message}"
-        ), "passing_too_long"
-    if ledger.failures < ledger.failures_max:
-        return Retry(now), "same_again"
-    return _give_up(
-        rules, f"{ledger.failures} failures, the last: {failure.error.type}: {failure.error.message}"
-    ), "limit_reached"
+        return _let_pass(document, ledger, rules, now)
+    return _answer(failure, ledger, rules, now) or _leave_dead_end(document, ledger, failure, rules)
+
+
+def _wait_for_world(failure: Failure, rules: Rules, now: int) -> tuple[Decision, str]:
+    error = failure.error
+    said = f"{error.type}: {error.message}"
+    if failure.failure_class == "storage":
+        return Pause(said), "disk_full"
+    if failure.failure_class == "auth":
+        return _ask(rules, f"a key or a right is missing, or no longer good: {said}", "auth"), "auth"
+    until = error.until or (now + int(error.wait_s * 1_000_000) if error.wait_s else 0)
+    if until:
+        return Park(until, said), "quota"
+    return _ask(rules, f"a quota or credit is used up: {said}", "quota"), "quota_gone"
+
+
+def _let_pass(document: Document, ledger: Ledger, rules: Rules, now: int) -> tuple[Decision, str]:
+    """A passing fault: `ledger.retries` of them have come in a row, this one included."""
+    failure = _the_last(ledger)
+    error, patience = failure.error, rules.patience
+    at = now + retrying.pause_us(ledger, error, patience)
+    is_quick, may_wait = retrying.is_quick(ledger, patience), retrying.may_wait(ledger, patience, now)
+    if error.wait_s > 0 and (is_quick or may_wait):
+        return Retry(at), "as_told"
+    if is_quick:
+        return Retry(at), "passing"
+    other = None
+    if rules.changes_strategy and failure.failure_class in strategies.ELSEWHERE:
+        other = strategies.elsewhere(ledger, document.strategy, failure.failure_class)
+    if other is not None:
+        return ChangeStrategy(other.name, _lesson(document, ledger, failure, "")), "fall_back"
+    if may_wait:
+        return Retry(at), "outage"
+    question = f"{error.type} {ledger.retries} times in a row: {error.message}"
+    return _ask(rules, question, "limit"), "passing_too_long"
+
+
+def _answer(failure: Failure, ledger: Ledger, rules: Rules, now: int) -> tuple[Decision, str] | None:
+    """Return what may still help before this is a dead end; None where it is one."""
+    kind, text = failure.failure_class, failure.error.message
+    advised = ledger.advised
+    if kind == "context" and rules.reasks and not advised.get("condense"):
+        return Condense(text), "condense"
+    if kind == "refusal" and rules.reasks and not advised.get("rephrase"):
+        return Reask(text, rephrase=True), "rephrase"
+    if kind == "stuck" and rules.nudges and advised.get("nudge", 0) < NUDGES_MAX:
+        return Nudge(text), "nudge"
+    can_change = bool(ledger.strategies) and (rules.changes_strategy or rules.rolls_back)
+    is_again = ledger.same >= _TWICE and kind in _DETERMINISTIC
+    if ledger.failures >= ledger.failures_max or kind == "request" or (can_change and (kind in _AT_ONCE or is_again)):
+        return None
+    if kind == "stuck" and can_change:
+        return None  # a hint has not helped, or is not given
+    if kind == "stuck":
+        return Nudge(text), "nudge"
+    if kind == "output" and rules.reasks and advised.get("reask", 0) < REASKS_MAX:
+        return Reask(text), "reask"
+    return Retry(now), "same_again"
+
+
+def _leave_dead_end(document: Document, ledger: Ledger, failure: Failure, rules: Rules) -> tuple[Decision, str]:
+    said = f"{failure.error.type}: {failure.error.message}"
+    if not ledger.strategies or not (rules.changes_strategy or rules.rolls_back):
+        return _ask(rules, f"{ledger.failures} failures, the last: {said}", "limit"), "limit_reached"
+    following = _following(document, ledger, failure, rules)
+    if following is None:
+        names = ", ".join(one.name for one in ledger.strategies)
+        question = f"each strategy ({names}) was tried twice without progress; the last failure: {said}"
+        return _ask(rules, question, "exhausted"), "exhausted"
+    if following.change == "ask":
+        return _ask(rules, f"help is needed; the last failure: {said}", "limit"), "ask_for_help"
+    target = _target(document, ledger, failure) if rules.rolls_back else None
+    if target is None:
+        return ChangeStrategy(following.name, _lesson(document, ledger, failure, "")), "change_in_place"
+    lesson = _lesson(document, ledger, failure, target.name)
+    return RollBack(target.seq, target.name, following.name, lesson), "roll_back"
+
+
+def _following(document: Document, ledger: Ledger, failure: Failure, rules: Rules) -> Strategy | None:
+    if rules.changes_strategy:
+        return strategies.next_strategy(ledger, document.strategy, failure.failure_class)
+    now = ledger.strategies[document.strategy]
+    return now if strategies.rounds_of(ledger, now, now) < ROUNDS_MAX * len(ledger.strategies) else None
+
+
+def _target(document: Document, ledger: Ledger, failure: Failure) -> Checkpoint | None:
+    """Return the checkpoint to go back to: the k-th newest for the k-th rollback without verified progress between.
+
+    One that was judged and has failed is none, and of several that hold the same only one counts. After a false answer
+    only those before its source was first used.
+    """
+    marks = [mark for mark in rollback.admissible(document, ledger) if mark.verdict != "failed"]
+    if failure.failure_class == "suspicious":
+        source = strategies.strategies_of(ledger)[document.strategy].source
+        first_use = document.first_uses.get(source, 0)
+        marks = [mark for mark in marks if not first_use or mark.seq < first_use] or marks[-1:]
+    distinct = list({mark.changed: mark for mark in reversed(marks)}.values())[::-1]
+    return distinct[min(ledger.rollbacks_in_row, len(distinct) - 1)] if distinct else None
+
+
+def _lesson(document: Document, ledger: Ledger, failure: Failure, checkpoint: str) -> str:
+    now = strategies.strategies_of(ledger)[document.strategy]
+    start = f" from checkpoint {checkpoint!r}" if checkpoint else ""
+    where = f" in step {document.step!r}" if document.step else ""
+    tool = f"{failure.tool}: " if failure.tool else ""
+    why = f"{tool}{failure.error.type}: {failure.error.message} ({failure.failure_class})"
+    return cut_text(f"tried {now.name!r}{start}{where}, failed because {why}", LESSON_BYTES_MAX)
 
 
 def _is_in_the_way(action: OpenAction, failure: Failure | None, ledger: Ledger) -> bool:
@@ -96,9 +295,11 @@ def _is_in_the_way(action: OpenAction, failure: Failure | None, ledger: Ledger) 
     return failure is None or (action.in_doubt and action.effect.retry == "never")
 
 
-def _give_up(rules: Rules, why: str) -> Decision:
-    return Abandon(why) if rules.unattended else Ask(why)
+def _ask(rules: Rules, why: str, reason: AskReason) -> Decision:
+    return Abandon(why) if rules.unattended else Ask(why, reason)
 
 
-def _wait_us(retries: int, rules: Rules) -> int:
-    return int(min(rules.retry_base_s * 2 ** max(0, retries - 1), RETRY_CEILING_S) * 1_000_000)
+def _the_last(ledger: Ledger) -> Failure:
+    if ledger.last_failure is None:
+        raise ValueError("no failure is on record")
+    return ledger.last_failure

@@ -33,11 +33,12 @@ def checkpoints(document: Document) -> list[Checkpoint]:
 
 
 def admissible(document: Document, ledger: Ledger) -> list[Checkpoint]:
-    """Return the checkpoints that no effect which cannot be taken back lies behind, newest first.
+    """Return the checkpoints behind which lies no effect that cannot be taken back, and no person's change.
 
-    Only to one of these a rollback goes by itself; a person may go past such effects, saying what is to become of them.
+    Newest first. Only to one of these a rollback goes by itself; a person may go past the others, saying what is to
+    become of the effects.
     """
-    barrier = document.impossible_at
+    barrier = max(document.impossible_at, document.human_at)
     for action in ledger.open.values():
         if stays(action.effect.undo, action.intent, ledger) and action.action not in ledger.standing:
             barrier = max(barrier, action.intent)  # nobody knows whether it happened, so it has
@@ -206,7 +207,12 @@ def note_reuse(document: Document, ledger: Ledger, reused: e.ActionReused, seq: 
 def begin(ledger: Ledger, began: e.RollbackBegan) -> None:
     """A rollback is under way."""
     ledger.rollback = Rollback(
-        to_seq=began.to_seq, checkpoint=began.checkpoint, moves=began.moves, standing=began.standing
+        to_seq=began.to_seq,
+        checkpoint=began.checkpoint,
+        moves=began.moves,
+        standing=began.standing,
+        strategy=began.strategy,
+        lesson=began.lesson,
     )
 
 

@@ -381,6 +381,9 @@ async def _intend(session: Session, work: Work) -> None:
             paid=work.tool.paid,
             reduces=work.then is not None,
             paths=work.paths,
+            provider=work.tool.provider,
+            source=work.tool.source,
+            poll=not call.takes_loose,
         ),
         blobs=work.arguments.blobs,
     )

@@ -9,11 +9,13 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.core.briefing import brief
 from perdure.engine import asking, marking
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
+from perdure.model.advice import NO_ADVICE, Advice
 from perdure.model.ids import check_name, cut_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
@@ -69,6 +71,18 @@ class Handle:
     def lessons(self) -> list[str]:
         """What abandoned branches taught, oldest first."""
         return list(self._session.fold.ledger.lessons)
+
+    @property
+    def advice(self) -> Advice:
+        """What recovery or a person has to say to this call of the program, false where there is nothing."""
+        return self._session.fold.ledger.advice or NO_ADVICE
+
+    def brief(self) -> str:
+        """Return what a prompt is built from: goal, what is done, facts, lessons, words of people, advice (Markdown).
+
+        After a rollback it says what was learned, and nothing of the transcript of the branch that was left.
+        """
+        return brief(self._session.fold.document, self._session.fold.ledger)
 
     @property
     def facts(self) -> list[str]:

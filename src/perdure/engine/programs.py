@@ -41,6 +41,7 @@ class ProgramOptions(TypedDict, total=False):
     state_version: int  # raised with each change of the state's shape; a `migration` leads from each to the next
     strategies: Sequence[Strategy]  # in the order in which they are tried
     failures_max: int  # counted failures until a rollback
+    reached: Callable[[Any], object] | None  # of the state (read-only): the result, where the goal is reached already
     name: str | None  # default: the function's name
 
 
@@ -55,6 +56,7 @@ class Program(Generic[P, R]):
     state_version: int
     strategies: tuple[Strategy, ...]
     failures_max: int
+    reached: Callable[[Any], object] | None
     source_digest: str  # sha256 of the source file as it was at the declaration, in hex; empty where it has none
 
     def __post_init__(self) -> None:
@@ -172,6 +174,7 @@ def _declare(fn: Callable[..., Any], options: ProgramOptions) -> Program[..., An
         state_version=_read_count(name, "state_version", options.get("state_version", 1)),
         strategies=_read_strategies(name, options.get("strategies", ())),
         failures_max=_read_count(name, "failures_max", options.get("failures_max", FAILURES_MAX)),
+        reached=_read_reached(name, options.get("reached")),
         source_digest=_digest_source(fn),
     )
 
@@ -209,6 +212,12 @@ def _read_strategies(name: str, given: Sequence[object]) -> tuple[Strategy, ...]
 def _read_count(name: str, option: str, given: object) -> int:
     if type(given) is not int or given < 1:
         raise UsageError(f"program {name!r}: {option}={given!r} is not a whole number from 1 up")
+    return given
+
+
+def _read_reached(name: str, given: object) -> Callable[[Any], object] | None:
+    if given is not None and (not callable(given) or inspect.iscoroutinefunction(given)):
+        raise UsageError(f"program {name!r}: reached= is a plain function of the state: what it returns is the result")
     return given
 
 

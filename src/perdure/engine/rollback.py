@@ -33,6 +33,7 @@ from perdure.errors import (
 )
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
+from perdure.model.decision import RollBack
 from perdure.model.document import Document
 from perdure.model.effect import Standing
 from perdure.model.ids import cut_text
@@ -62,9 +63,12 @@ class Ahead(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(found, key=lambda one: one.at, reverse=True))
 
 
-async def look_ahead(store: Store, fold: Fold, name: str) -> Ahead:
-    """Return what a rollback to `name` would have to deal with. Raises CheckpointUnknown."""
-    to_seq = find_checkpoint(fold.document, fold.task, name)
+async def look_ahead(store: Store, fold: Fold, name: str, to_seq: int = 0) -> Ahead:
+    """Return what a rollback to `name` (`to_seq` says which, if not the newest) has to deal with.
+
+    Raises CheckpointUnknown.
+    """
+    to_seq = to_seq or find_checkpoint(fold.document, fold.task, name)
     gatherer = Gatherer(to_seq, fold.ledger)
     intents: dict[str, e.Entry] = {}
     async for entry in entries(store, fold.task, to_seq):
@@ -77,20 +81,27 @@ async def look_ahead(store: Store, fold: Fold, name: str) -> Ahead:
 
 
 async def roll_back(
-    session: Session, name: str, *, reason: str = "", carry: bool = False, force: bool = False
+    session: Session,
+    name: str,
+    *,
+    reason: str = "",
+    carry: bool = False,
+    force: bool = False,
+    decided: RollBack | None = None,
 ) -> RolledBack:
     """Roll the task back to the newest checkpoint `name` ("name#2": the second; "start": the beginning).
 
     Effects behind the checkpoint are taken back where they have an undo. Those that cannot be stay in the world and
-    answer equal calls of the new branch: with `carry` each is also stated as a fact, with `force` not. Returns the
-    exception that unwinds the program. Raises CheckpointUnknown; RollbackRefused where something cannot be taken back
-    and neither is said; ToolNotFound; ActionsInFlight while actions run.
+    answer equal calls of the new branch: with `carry` each is also stated as a fact, with `force` not. `decided`: by
+    recovery, which says to which entry, and what follows. Returns the exception that unwinds the program. Raises
+    CheckpointUnknown; RollbackRefused where something cannot be taken back and neither is said; ToolNotFound;
+    ActionsInFlight while actions run.
     """
     if carry and force:
         raise UsageError("carry and force exclude each other: either the new branch is told of the effects, or not")
     _refuse_in_flight(session)
     await session.commit()
-    ahead = await look_ahead(session.world.store, session.fold, name)
+    ahead = await look_ahead(session.world.store, session.fold, name, decided.to_seq if decided else 0)
     if ahead.impossible and not (carry or force):
         line = f"perdure rollback {shlex.quote(session.fold.ledger.name)} --to {shlex.quote(name)}"
         raise RollbackRefused(session.task, name, tuple(map(str, ahead.impossible)), line)
@@ -105,7 +116,13 @@ async def roll_back(
     _refuse_in_flight(session)
     session.put(
         e.RollbackBegan(
-            to_seq=ahead.to_seq, checkpoint=name, reason=reason, moves=tuple(moves), standing=ahead.standing
+            to_seq=ahead.to_seq,
+            checkpoint=name,
+            reason=cut_text(reason, ERROR_MESSAGE_BYTES_MAX),
+            moves=tuple(moves),
+            standing=ahead.standing,
+            strategy=decided.strategy if decided else "",
+            lesson=decided.lesson if decided else "",
         )
     )
     await session.commit()
@@ -137,6 +154,8 @@ async def finish_rollback(session: Session) -> None:
     for move in pending.moves:
         if move.startswith(CARRY):
             session.put(e.FactStated(text=fact_in(move), source="rollback"))
+    if pending.strategy:
+        put_strategy(session, pending.strategy, pending.lesson)
     session.claimed.clear()
     session.lap += 1
     try:
@@ -148,6 +167,15 @@ async def finish_rollback(session: Session) -> None:
     for participant in participants.values():
         await participant.done(pending.to_seq)
     session.tell("rolled_back", checkpoint=pending.checkpoint, to_seq=pending.to_seq)
+
+
+def put_strategy(session: Session, name: str, lesson: str) -> None:
+    """Put a lesson, and the strategy with which the task goes on."""
+    if lesson:
+        session.put(e.LessonLearned(text=lesson))
+    chosen = next((one for one in session.fold.ledger.strategies if one.name == name), None)
+    if chosen is not None:
+        session.put(e.StrategyChosen(strategy=chosen))
 
 
 async def abandon_rollback(session: Session, reason: str) -> None:

@@ -22,7 +22,8 @@ from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine import beat, crashpoints, leases
 from perdure.engine.asking import take_word
-from perdure.engine.driving import Drivable, drive, finish, hand_over, obey_stop, obeyed, refuse_crash_loop, ungrouped
+from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
+from perdure.engine.ending import hand_over, obey_stop, refuse_crash_loop
 from perdure.engine.files import mend_files
 from perdure.engine.forking import ForkPlan, make_fork, plan_fork, refuse_half
 from perdure.engine.leases import Presence

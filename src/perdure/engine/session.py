@@ -24,6 +24,7 @@ from perdure.engine.leases import Tenure
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.ticker import Ticker
 from perdure.errors import (
+    Alarmed,
     BranchLeft,
     EditOpen,
     NestedAct,
@@ -146,6 +147,7 @@ class Session:
         self.runner: asyncio.Task[Any] | None = None  # of the program, to be cancelled when it must stop now
         self.drawn: list[object] = []
         self.received: set[str] = set()  # messages on record, whose append may still be on its way
+        self.heeds_alarms = False  # whether somebody is there who calls the program anew
         self.is_closed = False
         self.adapt: Callable[[], None] | None = None  # brings the state to what the program wants, after a jump
         self.is_undoing = False  # the rollback under way makes its own calls, and nobody else
@@ -203,6 +205,8 @@ class Session:
             raise BranchLeft(self.task, self.fold.branch)
         if self.stop is not None:
             raise self.stop
+        if self.fold.ledger.alarm is not None and self.heeds_alarms and not self.is_undoing:
+            raise Alarmed(self.task, self.fold.ledger.alarm.error.message)
         if self.fold.ledger.status not in UNFINISHED:
             raise TaskFinished(self.task, self.fold.ledger.status)
         if (job := current_tool.get()) is not None:

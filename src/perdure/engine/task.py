@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from types import FunctionType
-from typing import Any, Never, ParamSpec, TypeVar, cast, overload
+from typing import Any, Literal, Never, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -31,6 +31,7 @@ from perdure.errors import (
     ActionTimedOut,
     CheckFailed,
     OutcomeUnknown,
+    ToolLeftOut,
     ToolUndeclared,
     UsageError,
 )
@@ -45,6 +46,7 @@ from perdure.tools import Tool
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+CheckClass = Literal["output", "suspicious"]  # what a check that is not met says: a bad answer, or false information
 Reducer = Callable[[Any, R], object]  # (writable state, result); what it returns is not looked at
 
 
@@ -199,8 +201,16 @@ class Task(Handle):
         self._session.gate("rollback", self._lap)
         raise await roll_back(self._session, name, reason=reason, carry=carry, force=force)
 
-    async def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - it is the point of the call
+    async def check(
+        self,
+        name: str,
+        verdict: bool | Callable[[], object],  # noqa: FBT001 - it is the point of the call
+        *,
+        failure_class: CheckClass = "output",
+    ) -> None:
         """Judge something: True is recorded as progress, False raises CheckFailed.
+
+        `failure_class`: "suspicious" where it shows that the information is false: its source is left then.
 
         A CheckFailed that leaves the program is a counted failure; the program is then called anew, and what free
         tools gave it since the last change of its state is asked for again.
@@ -214,7 +224,7 @@ class Task(Handle):
         if not passed:
             session.put(e.CheckJudged(name=name, passed=False, reason=cut_text(why, ERROR_MESSAGE_BYTES_MAX)))
             await session.commit()
-            raise CheckFailed(name, why)
+            raise CheckFailed(name, why, failure_class)
         if name not in session.fold.document.checks:
             await marking.put_passed(session, self._lap, name)
             await session.commit()
@@ -265,11 +275,21 @@ class Using:
             raise UsageError("then= must be a plain function: what it does is written together with the outcome")
         declared = cast("Tool[..., Any]", tool)
         self._session.gate(f"act {declared.name!r}", self._lap)
+        if self._session.fold.ledger.strategies:
+            _refuse_left_out(self._session, declared.name)
         options = self._options
         place = current_place.get()
         if place is not None and not options.key and place.belongs_to(self._session, self._lap):
             options = msgspec.structs.replace(options, place=place)
         return action.perform(self._session, declared, declared.bind(args, kwargs), options, then)
+
+
+def _refuse_left_out(session: Session, tool: str) -> None:
+    """Raise ToolLeftOut for a tool that the strategy leaves out: another strategy of the task names it."""
+    ledger = session.fold.ledger
+    now = ledger.strategies[session.fold.document.strategy]
+    if now.tools and tool not in now.tools and any(tool in one.tools for one in ledger.strategies):
+        raise ToolLeftOut(tool, now.name, now.tools)
 
 
 def _refusal(tool: object) -> UsageError:

@@ -86,12 +86,12 @@ class Effects:
         """Take back the effect of action `of`. A passing fault is tried again a few times."""
         session = self._session
         intent, undo, given = await self._call_of(of, pending)
-        rules = session.world.rules
+        patience = session.world.rules.patience
         undoing, outcome = await self._make(undo, given, of)
-        for retry in range(rules.retries_max):
+        for retry in range(patience.retries_max):
             if not (isinstance(outcome, Failed) and outcome.error.failure_class in recovery.PASSING):
                 break
-            await asyncio.sleep(rules.retry_base_s * 2**retry)
+            await asyncio.sleep(patience.base_s * 2**retry)
             undoing, outcome = await self._make(undo, given, of)
         if not isinstance(outcome, Succeeded):
             await self._ask(intent.tool, of, undo.name, undoing, outcome)

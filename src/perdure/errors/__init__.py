@@ -60,12 +60,14 @@ PerdureError
 │   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
 │   ├── OutcomeUnknown     whether the effect happened is not known
 │   ├── ReducerFailed      ``then=`` raised; the outcome is recorded, its patch is not
-│   └── CheckFailed        ``task.check`` was not met
+│   ├── CheckFailed        ``task.check`` was not met
+│   └── ToolLeftOut        the strategy leaves this tool out
 └── TaskStopped            how ``run`` ends without a result
 ├── TaskPaused, TaskParked, NeedsHuman, ResumeDiverged, TaskFailed, TaskCancelled, TaskBusy
 
 Unwound (BaseException)    leaves a program so that no ``except Exception`` keeps it
 ├── RolledBack             the document jumped; the program is called anew
+├── Alarmed                the run was noticed to be stuck or unwell; recovery decides
 └── StopRequested          a pause or cancel was asked for, by a person or a signal
 """
 
@@ -78,6 +80,7 @@ from perdure.errors.endings import (
     ActionError,
     ActionFailed,
     ActionTimedOut,
+    Alarmed,
     CheckFailed,
     NeedsHuman,
     OutcomeUnknown,
@@ -91,6 +94,7 @@ from perdure.errors.endings import (
     TaskParked,
     TaskPaused,
     TaskStopped,
+    ToolLeftOut,
     Unwound,
 )
 from perdure.errors.store import (
@@ -165,6 +169,7 @@ __all__ = [
     "ActionTimedOut",
     "ActionUnknown",
     "ActionsInFlight",
+    "Alarmed",
     "BlobMissing",
     "BranchLeft",
     "CheckFailed",
@@ -224,6 +229,7 @@ __all__ = [
     "TaskStopped",
     "TaskUnknown",
     "ToolInvalid",
+    "ToolLeftOut",
     "ToolNotFound",
     "ToolUndeclared",
     "UnknownKind",

@@ -55,12 +55,23 @@ class ReducerFailed(ActionError):
 class CheckFailed(ActionError):
     """A check was not met."""
 
-    def __init__(self, name: str, reason: str = "") -> None:
+    def __init__(self, name: str, reason: str = "", failure_class: str = "output") -> None:
         self.name = name
         self.reason = reason
         self.action = ""
-        self.failure_class = "output"
+        self.failure_class = failure_class
         super().__init__(f"check {name!r} was not met" + (f": {reason}" if reason else ""))
+
+
+class ToolLeftOut(ActionError):
+    """The strategy leaves this tool out; nothing was done."""
+
+    failure_class = "output"
+
+    def __init__(self, tool: str, strategy: str, tools: tuple[str, ...]) -> None:
+        self.tool = tool
+        self.action = ""
+        super().__init__(f"strategy {strategy!r} leaves {tool!r} out; its tools, in order, are: {', '.join(tools)}")
 
 
 class TaskStopped(PerdureError):
@@ -126,6 +137,13 @@ class RolledBack(Unwound):
     def __init__(self, task: str, checkpoint: str) -> None:
         self.checkpoint = checkpoint
         super().__init__(task, f"task {task!r} was rolled back to {checkpoint!r}")
+
+
+class Alarmed(Unwound):
+    """Something was noticed beside the program (it goes round in circles): it is left, and recovery decides."""
+
+    def __init__(self, task: str, what: str) -> None:
+        super().__init__(task, f"task {task!r}: {what}")
 
 
 class StopRequested(Unwound):

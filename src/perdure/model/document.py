@@ -44,6 +44,8 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_all_captured: bool = False  # whether the manifest is that of the whole workspace, not of some paths
     uncovered: tuple[Uncovered, ...] = ()  # paths of the workspace that no capture holds
     edited: int = 0  # seq of the last edit: what was anchored before it answers no call any more
+    human_at: int = 0  # seq of the last change that a person has made by hand
+    first_uses: dict[str, int] = {}  # source of information -> entry that first used it on this branch
     asking: dict[str, str] = {}  # questions of the program that are not answered, by key, oldest first
     answers: dict[str, str] = {}  # to its questions on this branch, by key
     checkpoints: list[Checkpoint] = []

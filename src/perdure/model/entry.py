@@ -49,6 +49,7 @@ class TaskStarted(_Payload, frozen=True, kw_only=True):
     failures_max: int = 3
     workspace: str = ""
     relative_digests: bool = False  # in digests, texts of the workspace count by their place in it (version 2)
+    prior: tuple[tuple[str, int, int], ...] = ()  # (strategy, progress, failures) of earlier tasks (version 3)
 
 
 class TaskForked(_Payload, frozen=True, kw_only=True):
@@ -101,7 +102,9 @@ class QuestionAsked(_Payload, frozen=True, kw_only=True):
     """A person is needed."""
 
     question: str
-    reason: Literal["question", "in_doubt", "limit", "handover", "crash_loop", "diverged"] = "question"
+    reason: Literal[  # the last four since version 2
+        "question", "in_doubt", "limit", "handover", "crash_loop", "diverged", "exhausted", "auth", "quota", "takeover"
+    ] = "question"
     action: str = ""
     key: str = ""  # of a question of the program: by it a resumed program finds the answer
 
@@ -120,6 +123,20 @@ class MessageReceived(_Payload, frozen=True, kw_only=True):
     message: str  # id
     what: Literal["pause", "cancel", "tell", "answer"]
     text: str = ""
+
+
+class TaskTakenOver(_Payload, frozen=True, kw_only=True):
+    """A person has taken the lease from whoever had it; the task is theirs until it is handed back."""
+
+    by: str = "person"
+
+
+class TaskHandedBack(_Payload, frozen=True, kw_only=True):
+    """The person is done; `changes` says what they have changed, so that the agent looks before it acts."""
+
+    by: str = "person"
+    changes: tuple[str, ...] = ()
+    word: str = ""
 
 
 class TaskSucceeded(_Payload, frozen=True, kw_only=True):
@@ -160,6 +177,9 @@ class ActionIntended(_Payload, frozen=True, kw_only=True):
     paid: bool = False
     reduces: bool = False  # a `then=` waits for the outcome
     paths: tuple[str, ...] = ()  # of the workspace that it may write, "" = anywhere in it (version 2)
+    provider: str = ""  # whom it calls (version 3)
+    source: bool = False  # it brings information from outside (version 3)
+    poll: bool = False  # it is meant to be asked again and again (version 3)
 
 
 class ActionSettled(_Payload, frozen=True, kw_only=True):
@@ -208,12 +228,14 @@ class StateEdited(_Payload, frozen=True, kw_only=True):
 
     patch: Raw
     action: str = ""
+    by: str = ""  # a person, where one has done it by hand (version 2)
 
 
 class PlanAdopted(_Payload, frozen=True, kw_only=True):
     """The ordered sub-goals."""
 
     steps: tuple[str, ...]
+    by: str = ""  # a person, where one has written it (version 2)
 
 
 class PositionMoved(_Payload, frozen=True, kw_only=True):
@@ -307,13 +329,40 @@ class DecisionTaken(_Payload, frozen=True, kw_only=True):
 class StrategyChosen(_Payload, frozen=True, kw_only=True):
     """Another strategy from now on."""
 
-    strategy: Strategy
+    strategy: Strategy  # version 2: with its `change`
 
 
 class LessonLearned(_Payload, frozen=True, kw_only=True):
     """What an abandoned branch taught."""
 
     text: str
+
+
+class StuckNoticed(_Payload, frozen=True, kw_only=True):
+    """The run goes round in circles; `entries` show it."""
+
+    rule: str
+    entries: tuple[int, ...]
+    period: int = 0
+    text: str = ""
+
+
+class HealthChanged(_Payload, frozen=True, kw_only=True):
+    """What is called fails, or brings nothing valid, too often, or no longer does."""
+
+    of: str  # "tool NAME" or "provider NAME"
+    is_bad: bool
+    calls: int  # in the window
+    succeeded: int
+    valid: int
+
+
+class WaitBegan(_Payload, frozen=True, kw_only=True):
+    """A call waits for its provider until `until`, not longer."""
+
+    provider: str
+    until: int
+    reason: str = ""
 
 
 class RollbackBegan(_Payload, frozen=True, kw_only=True):
@@ -324,6 +373,8 @@ class RollbackBegan(_Payload, frozen=True, kw_only=True):
     reason: str = ""
     moves: tuple[str, ...] = ()  # what each participant will do, in order
     standing: tuple[Standing, ...] = ()  # effects behind the checkpoint; those with a move are undone (version 2)
+    strategy: str = ""  # with which it goes on (version 3)
+    lesson: str = ""  # (version 3)
 
 
 class WorkspaceRestored(_Payload, frozen=True, kw_only=True):
@@ -364,6 +415,8 @@ Payload = (
     | QuestionAsked
     | QuestionAnswered
     | MessageReceived
+    | TaskTakenOver
+    | TaskHandedBack
     | TaskSucceeded
     | TaskFailedEntry
     | TaskCancelledEntry
@@ -386,6 +439,9 @@ Payload = (
     | DecisionTaken
     | StrategyChosen
     | LessonLearned
+    | StuckNoticed
+    | HealthChanged
+    | WaitBegan
     | RollbackBegan
     | RollbackAbandoned
     | RolledBackEntry
@@ -393,60 +449,12 @@ Payload = (
     | SnapshotTaken
 )
 
-# The number of a kind is on disk: add rows, never change one. The name is what `log` prints.
-KINDS: Final[tuple[tuple[int, str, type[Payload]], ...]] = (
-    (1, "task_started", TaskStarted),
-    (2, "lease_claimed", LeaseClaimed),
-    (3, "task_resumed", TaskResumed),
-    (4, "program_called", ProgramCalled),
-    (5, "task_paused", TaskPausedEntry),
-    (6, "task_parked", TaskParkedEntry),
-    (7, "question_asked", QuestionAsked),
-    (8, "question_answered", QuestionAnswered),
-    (9, "message_received", MessageReceived),
-    (10, "task_succeeded", TaskSucceeded),
-    (11, "task_failed", TaskFailedEntry),
-    (12, "task_cancelled", TaskCancelledEntry),
-    (13, "task_forked", TaskForked),
-    (20, "action_intended", ActionIntended),
-    (21, "action_settled", ActionSettled),
-    (22, "action_released", ActionReleased),
-    (23, "action_reused", ActionReused),
-    (30, "state_edited", StateEdited),
-    (31, "plan_adopted", PlanAdopted),
-    (32, "position_moved", PositionMoved),
-    (33, "checkpoint_marked", CheckpointMarked),
-    (34, "check_judged", CheckJudged),
-    (35, "values_drawn", ValuesDrawn),
-    (36, "note_written", NoteWritten),
-    (37, "fact_stated", FactStated),
-    (38, "state_migrated", StateMigrated),
-    (39, "files_captured", FilesCaptured),
-    (40, "step_began", StepBegan),
-    (50, "failure_observed", FailureObserved),
-    (51, "decision_taken", DecisionTaken),
-    (52, "strategy_chosen", StrategyChosen),
-    (53, "lesson_learned", LessonLearned),
-    (54, "rollback_began", RollbackBegan),
-    (55, "rollback_abandoned", RollbackAbandoned),
-    (56, "rolled_back", RolledBackEntry),
-    (57, "workspace_restored", WorkspaceRestored),
-    (60, "snapshot_taken", SnapshotTaken),
-)
-# Kind -> version written today, where it is not the first.
-VERSIONS: Final[dict[int, int]] = {1: 2, 13: 2, 20: 2, 33: 2, 54: 2}
-
 
 def start_of(payload: object) -> TaskStarted | None:
     """Return what a task was started with, from the payload of its entry 1; None for any other."""
     if isinstance(payload, TaskForked):
         return payload.started
     return payload if isinstance(payload, TaskStarted) else None
-
-
-def version_of(kind: int) -> int:
-    """Return the version in which entries of `kind` are written today."""
-    return VERSIONS.get(kind, 1)
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):  # texts and numbers: part of no cycle

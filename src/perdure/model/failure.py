@@ -37,6 +37,12 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     failure_class: FailureClass = "tool"
     causes: tuple[str, ...] = ()  # "type: message" of cause, context and members of a group, outermost first
     trace: tuple[str, ...] = ()  # "file:line function", innermost last; file names without folders
+    rule: str = ""  # row of `core/classify.py` that gave the class
+    provider: str = ""  # whose answer it was, where that is known
+    status: int = 0  # of HTTP
+    wait_s: float = 0.0  # as told by the other side; 0: it said nothing
+    until: int = 0  # when a quota comes back (UTC, microseconds), where that is known
+    is_unknown: bool = False  # no row knows it: it counts as passing once, then as a wrong request
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

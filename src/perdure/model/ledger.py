@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from perdure.model.advice import Advice
+from perdure.model.decision import Decision
 from perdure.model.effect import Effect, Standing
 from perdure.model.entry import Driver
 from perdure.model.failure import Failure
@@ -33,6 +35,29 @@ class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     in_doubt: bool = False
     reduces: bool = False
     paths: tuple[str, ...] = ()  # of the workspace that it may have written
+    provider: str = ""
+    is_source: bool = False
+    is_poll: bool = False
+    strategy: str = ""
+    gist: bytes = b""  # of the arguments: their first bytes as encoded
+
+
+class Tried(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What this task has made of one strategy."""
+
+    rounds: int = 0  # since the last verified progress
+    progress: int = 0
+    failures: int = 0
+    actions: int = 0
+
+
+class Window(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The newest calls of one tool, or of one provider: a bit each, the newest lowest."""
+
+    calls: int = 0  # how many the window holds
+    ok: int = 0  # those that succeeded
+    valid: int = 0  # those that succeeded with something valid
+    is_bad: bool = False  # as told by the last HealthChanged
 
 
 class UndoSent(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +75,8 @@ class Rollback(msgspec.Struct, kw_only=True, omit_defaults=True):
     checkpoint: str
     moves: tuple[str, ...]
     standing: tuple[Standing, ...] = ()  # effects behind the checkpoint; those in `undone` are taken back
+    strategy: str = ""
+    lesson: str = ""
     undos: dict[str, UndoSent] = {}  # by id of the undoing action, in journal order
     undone: list[str] = []  # ids of the actions that are taken back, or count as such
     kept: list[str] = []  # ids of those of which a person has said that they stay
@@ -87,7 +114,21 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     retried: bytes = b""  # digest of the call for which the retries are counted
     retries: int = 0  # in a row, for passing faults
     last_failure: Failure | None = None
+    passing: int = 0  # passing faults since a person has looked, all calls together
+    passing_since: int = 0  # when the first fault of the row of `retries` came
+    signature: str = ""  # of the last failure, without what changes from time to time
+    same: int = 0  # how often it came in a row
+    advised: dict[str, int] = {}  # how often each kind of advice was given since the last progress or strategy
+    advice: Advice | None = None  # for the program, until something follows from it
+    alarm: Failure | None = None  # noticed beside the program, which is still to be left for it
+    decided: Decision | None = None  # and not yet obeyed
+    decided_row: str = ""
+    tried: dict[str, Tried] = {}  # by strategy
+    proven: dict[str, int] = {}  # checks that have passed on any branch: name -> seq
+    quarantined: list[str] = []  # sources whose word was found wrong
+    health: dict[str, Window] = {}  # by "tool NAME" and "provider NAME"
     rollbacks: int = 0
+    rollbacks_in_row: int = 0  # decided here, since the last verified progress
     rollback: Rollback | None = None
     standing: dict[str, Standing] = {}  # effects of branches that were left, by action id, oldest first
     tokens_in: int = 0

@@ -58,6 +58,7 @@ class ToolOptions(TypedDict, total=False):
     valid: Callable[[Any], object] | None  # judges the result by its truth
     poll: bool  # asked again and again: never takes a loose outcome, never counts as a loop
     source: bool  # brings information from outside
+    provider: str  # whom it calls: calls to one provider share its health, and wait for it together
     quick: bool  # under a millisecond: called on the loop, not in a thread
     secrets: Sequence[str]  # names of the secrets it needs
     name: str | None  # stays the same for ever; default: the function's name
@@ -82,6 +83,7 @@ class Tool(Generic[P, R]):
     valid: Callable[[Any], object] | None
     poll: bool
     source: bool
+    provider: str
     quick: bool
     secrets: tuple[str, ...]
     aliases: tuple[str, ...]
@@ -278,6 +280,7 @@ def _declare(
         valid=_read_valid(name, options.get("valid")),
         poll=bool(options.get("poll")),
         source=bool(options.get("source")),
+        provider=_read_provider(name, options.get("provider", "")),
         quick=bool(options.get("quick")),
         secrets=_read_texts(name, "secrets", options.get("secrets", ())),
         aliases=_read_aliases(name, options.get("aliases", ())),
@@ -297,6 +300,14 @@ def _read_name(fn: object, given: str | None) -> str:
     if not isinstance(name, str) or name == "<lambda>":
         raise ToolInvalid(repr(fn), 'it has no name that stays the same; write `name="…"`')
     return _check_tool_name(name, name)
+
+
+def _read_provider(name: str, given: object) -> str:
+    if given == "":
+        return ""
+    if not isinstance(given, str):
+        raise ToolInvalid(name, f'provider={given!r} is no name; write provider="openai"')
+    return check_name(given, "provider")
 
 
 def _check_tool_name(tool_name: str, name: str) -> str:

@@ -18,7 +18,7 @@ from perdure.logs.lines import Joiner, Line
 from perdure.logs.plain import moment
 from perdure.logs.reading import Follower, Record, Torn, read_set
 from perdure.logs.walking import walk
-from perdure.model.entry import KINDS
+from perdure.model.kinds import KINDS
 from perdure.ports import Store
 
 Pause = Callable[[], Awaitable[None]]

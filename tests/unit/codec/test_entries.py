@@ -8,7 +8,8 @@ from perdure.codec.entries import FORMAT, GENESIS, first_prev, pack, rechain, un
 from perdure.errors import Damaged, UnknownKind
 from perdure.limits import COMPRESS_FROM_BYTES
 from perdure.model.effect import Effect
-from perdure.model.entry import KINDS, VERSIONS, ActionIntended, Header, NoteWritten, Raw, StateEdited, TaskSucceeded
+from perdure.model.entry import ActionIntended, Header, NoteWritten, Raw, StateEdited, TaskSucceeded
+from perdure.model.kinds import KINDS, VERSIONS
 
 TASK = "00112233445566778899aabbccddeeff"
 SALT = bytes(range(16))

@@ -5,7 +5,8 @@ import pytest
 
 from perdure.codec import entries, upcast
 from perdure.codec.entries import GENESIS, pack, unpack_all
-from perdure.model.entry import KINDS, VERSIONS, Header, NoteWritten, version_of
+from perdure.model.entry import Header, NoteWritten
+from perdure.model.kinds import KINDS, VERSIONS, version_of
 
 STEPS = {(36, 1): lambda fields: {"text": fields["line"]}, (36, 2): lambda fields: {"text": fields["text"].upper()}}
 

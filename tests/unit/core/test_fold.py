@@ -12,6 +12,7 @@ from perdure.model import entry as e
 from perdure.model.effect import PRESETS
 from perdure.model.failure import ErrorRecord, Failure
 from perdure.model.ids import Holder
+from perdure.model.kinds import KINDS
 from perdure.model.patch import Op
 from perdure.model.strategy import Strategy
 
@@ -72,7 +73,7 @@ def journal():
 # --- every kind -----------------------------------------------------------------------------------------------------
 def test_every_kind_of_entry_has_its_rule():
     """None is passed over in silence."""
-    assert {kind for _, _, kind in e.KINDS} == set(folding._RULES)
+    assert {kind for _, _, kind in KINDS} == set(folding._RULES)
 
 
 def test_an_unknown_kind_is_refused_and_leaves_the_fold_as_it_was(journal):

@@ -15,6 +15,7 @@ from perdure.model.effect import Standing
 from perdure.model.entry import Driver
 from perdure.model.failure import ErrorRecord, Failure
 from perdure.model.files import FileChange, Node, Uncovered
+from perdure.model.kinds import KINDS
 from perdure.model.strategy import Strategy
 from tests.unit.logs.material import HOLDER, SCHEMA, STARTED, Journal, complaints, intent, raw, settled
 
@@ -89,7 +90,7 @@ def test_every_kind_of_entry_holds_to_the_schema():
     """No field is of another type than the schema says, and none is not named by it; unknown kinds included."""
     journal = Journal("ab" * 16, *EVERY_KIND).write(e.NoteWritten(text="later"), kind=999)
     lines = all_lines(journal)
-    assert {kind for _, _, kind in e.KINDS} == {type(one) for one in (STARTED, *EVERY_KIND)}
+    assert {kind for _, _, kind in KINDS} == {type(one) for one in (STARTED, *EVERY_KIND)}
     assert [] == [(line["seq"], said) for line in lines if (said := complaints(line))]
     assert "unknown_999" in {line["kind"] for line in lines}
 

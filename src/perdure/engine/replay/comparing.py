@@ -17,9 +17,10 @@ from perdure.logs.lines import fields_of
 from perdure.logs.plain import to_plain
 from perdure.model import entry as e
 from perdure.model.decision import Decision, Retry
+from perdure.model.kinds import KINDS
 
 _TEXT_MAX: Final = 300  # characters of one value that are shown
-_NAMES: Final = {kind: name for _, name, kind in e.KINDS}
+_NAMES: Final = {kind: name for _, name, kind in KINDS}
 _FED: Final[dict[type, frozenset[str]]] = {
     e.ProgramCalled: frozenset({"source_digest", "perdure"}),
     e.ActionIntended: frozenset({"action", "arguments", "timeout_s", "parent", "step", "paid"}),

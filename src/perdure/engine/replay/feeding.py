@@ -21,7 +21,7 @@ from perdure.engine.loops import Each, Place, current_place
 from perdure.engine.outcomes import Options, Reducer, Work
 from perdure.engine.replay.following import Follower
 from perdure.engine.session import Session
-from perdure.engine.task import Task, Using
+from perdure.engine.task import CheckClass, Task, Using
 from perdure.errors import PerdureError, Unwound
 from perdure.model import entry as e
 from perdure.model.effect import Effect
@@ -174,10 +174,16 @@ class ReplayTask(Task):
         await self._step(lambda payload: isinstance(payload, e.CheckpointMarked) and payload.name == name)
         await super().checkpoint(name)
 
-    async def check(self, name: str, verdict: bool | Callable[[], object]) -> None:  # noqa: FBT001 - as the task's
+    async def check(
+        self,
+        name: str,
+        verdict: bool | Callable[[], object],  # noqa: FBT001 - as the task's
+        *,
+        failure_class: CheckClass = "output",
+    ) -> None:
         """As `Task.check`."""
         await self._step(lambda payload: isinstance(payload, e.CheckJudged) and payload.name == name)
-        await super().check(name, verdict)
+        await super().check(name, verdict, failure_class=failure_class)
 
     async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - as the task's
         """As `Task.note`."""

@@ -21,6 +21,7 @@ from perdure.engine import leases
 from perdure.engine.boundary import Boundary
 from perdure.model import entry as e
 from perdure.model.ids import Holder
+from perdure.model.kinds import KINDS
 from perdure.testing.simulation.judging import judge
 from perdure.testing.simulation.lives import Story, entries_of, play
 from perdure.testing.simulation.loop import VirtualLoop
@@ -63,7 +64,7 @@ def _report(story: Story, complaints: tuple[str, ...]) -> Report:
     entries: Counter[str] = Counter()
     decisions: Counter[str] = Counter()
     actions = 0
-    names = {kind: name for _, name, kind in e.KINDS}
+    names = {kind: name for _, name, kind in KINDS}
     for task, stored in story.memory.tasks.items():
         if not stored.appends:
             continue

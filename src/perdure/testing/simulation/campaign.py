@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.model.entry import KINDS
+from perdure.model.kinds import KINDS
 from perdure.testing.points import crash_points
 from perdure.testing.simulation import Report, simulate
 

@@ -18,14 +18,16 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from perdure.engine.boundary import Boundary
-from perdure.errors import RolledBack, StopRequested
+from perdure.errors import Alarmed, RolledBack, StopRequested
 from perdure.testing.clock import FakeClock
 from perdure.testing.points import Killed
 
 R = TypeVar("R")
 _Ts = TypeVarTuple("_Ts")
 
-_UNWINDING: Final = (Killed, asyncio.CancelledError, GeneratorExit, RolledBack, StopRequested, BaseExceptionGroup)
+_UNWINDING: Final = (
+    Killed, asyncio.CancelledError, GeneratorExit, Alarmed, RolledBack, StopRequested, BaseExceptionGroup,
+)  # fmt: skip
 _CLOSINGS_MAX: Final = 8  # how often a killed coroutine may go on waiting while it is closed
 
 

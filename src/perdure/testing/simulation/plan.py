@@ -40,6 +40,7 @@ class Player:
     strategies: tuple[Strategy, ...] = ()
     failures_max = 3
     source_digest = ""
+    reached = None
 
     def __init__(self, steps: tuple[s.Step, ...], outside: Outside) -> None:
         self.steps = steps

@@ -1,0 +1,159 @@
+"""What document and ledger keep for recovery: counts, signatures, advice, strategies, lessons. Part of the fold.
+
+Each function is called by `core/fold.py` for one kind of entry. `core/recovery.py` reads what stands here, and nothing
+else; the meaning of the fields is that of `model/ledger.py`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.core.recovery import signature_of
+from perdure.limits import GIST_BYTES
+from perdure.model import entry as e
+from perdure.model.advice import Advice
+from perdure.model.decision import Condense, Decision, Nudge, Park, Reask
+from perdure.model.document import Document
+from perdure.model.failure import ErrorRecord, Failure
+from perdure.model.ledger import Ledger, OpenAction, Tried
+from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
+
+
+def start(ledger: Ledger, started: e.TaskStarted) -> None:
+    """What earlier tasks have made of the strategies counts as if this one had."""
+    ledger.tried = {name: Tried(progress=done, failures=failed) for name, done, failed in started.prior}
+
+
+def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved, at: int) -> None:
+    """A failure has left the program."""
+    failure = observed.failure
+    signature = signature_of(failure, ledger)
+    ledger.same = ledger.same + 1 if signature == ledger.signature else 1
+    ledger.signature = signature
+    ledger.last_failure, ledger.advice, ledger.alarm, ledger.decided = failure, None, None, None
+    if not observed.counted:
+        ledger.retries += 1
+        ledger.passing += 1
+        if ledger.retries == 1:
+            ledger.passing_since = at
+        failed, digest = ledger.failed_call
+        ledger.retried = digest if failed == failure.action else b""
+        return
+    ledger.failures += 1
+    _record(ledger, strategy_of(document, ledger)).failures += 1
+    if failure.failure_class == "output":  # what gave the bad output is asked for again
+        document.loose = [kept for kept in document.loose if not kept.free]
+    source = strategy_of(document, ledger).source
+    if failure.failure_class == "suspicious" and source and source not in ledger.quarantined:
+        ledger.quarantined.append(source)
+
+
+def note_decision(ledger: Ledger, taken: e.DecisionTaken) -> None:
+    """Something was decided, and is still to be obeyed; advice is there at once."""
+    decision = msgspec.json.decode(bytes(taken.decision), type=Decision)
+    ledger.decided, ledger.decided_row = decision, taken.row
+    match decision:
+        case Reask(error, rephrase):
+            _advise(ledger, Advice("rephrase" if rephrase else "reask", error))
+        case Nudge(text):
+            _advise(ledger, Advice("nudge", text))
+        case Condense(error):
+            _advise(ledger, Advice("condense", error))
+        case _:
+            pass
+
+
+def note_call(ledger: Ledger) -> None:
+    """The program is called: what was decided is obeyed."""
+    ledger.last_failure, ledger.decided = None, None
+
+
+def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
+    """A person who types `resume` knows that a quota is back."""
+    if claimed.by_hand and isinstance(ledger.decided, Park):
+        ledger.decided = None
+
+
+def note_answer(ledger: Ledger) -> None:
+    """A person has looked: the counts begin anew, the journal keeps the old ones."""
+    ledger.failures = ledger.retries = ledger.passing = ledger.same = ledger.rollbacks_in_row = 0
+    ledger.signature, ledger.advised = "", {}
+    ledger.decided = ledger.alarm = None
+    _begin_rounds_anew(ledger)
+
+
+def note_passed(document: Document, ledger: Ledger, check: str, seq: int) -> None:
+    """A check has passed for the first time on this branch; for the first time on any, it is progress of the task."""
+    ledger.failures = max(0, ledger.failures - 1)
+    ledger.advice = None
+    if check in ledger.proven:
+        return
+    ledger.proven[check] = seq
+    _record(ledger, strategy_of(document, ledger)).progress += 1
+    ledger.advised, ledger.rollbacks_in_row, ledger.same, ledger.signature = {}, 0, 0, ""
+    _begin_rounds_anew(ledger)
+
+
+def note_strategy(document: Document, ledger: Ledger, strategy: Strategy) -> None:
+    """A strategy is taken: its round begins, with a count of its own."""
+    before = _record(ledger, strategy_of(document, ledger))
+    before.rounds = max(1, before.rounds)  # the first one was chosen by nobody
+    _record(ledger, strategy).rounds += 1
+    names = [one.name for one in ledger.strategies]
+    document.strategy = names.index(strategy.name) if strategy.name in names else 0
+    ledger.failures = ledger.retries = ledger.same = 0
+    ledger.signature, ledger.advised, ledger.advice, ledger.decided = "", {}, None, None
+
+
+def note_rolled_back(ledger: Ledger, *, is_decided: bool) -> None:
+    """A branch was left; `is_decided`: by recovery, not by the program or a person."""
+    ledger.rollbacks_in_row += is_decided
+    ledger.alarm = None
+    ledger.advice = None
+
+
+def note_stuck(ledger: Ledger, noticed: e.StuckNoticed) -> None:
+    """The run goes round in circles: its program is to be left."""
+    error = ErrorRecord(type="Stuck", message=noticed.text, failure_class="stuck", rule=noticed.rule)
+    ledger.alarm = Failure(failure_class="stuck", error=error)
+
+
+def note_handed_back(document: Document, ledger: Ledger, back: e.TaskHandedBack, seq: int) -> None:
+    """A person has changed something: a rollback does not go past it, and the program looks before it acts."""
+    document.human_at = seq
+    changes = "; ".join(back.changes) or "nothing"
+    word = f" They say: {back.word}" if back.word else ""
+    note_answer(ledger)
+    ledger.advice = Advice("observe", f"A person had the task and has changed: {changes}.{word} Look before you act.")
+
+
+def note_action(document: Document, ledger: Ledger, action: OpenAction) -> None:
+    """An action of a task with strategies is settled: it is what the present one costs."""
+    strategy = strategy_of(document, ledger)
+    _record(ledger, strategy).actions += 1
+    if action.is_source and strategy.source:
+        document.first_uses.setdefault(strategy.source, action.intent)
+
+
+def gist_of(arguments: bytes) -> bytes:
+    """Return what is kept of an action's arguments while it is open."""
+    return arguments[:GIST_BYTES]
+
+
+def strategy_of(document: Document, ledger: Ledger) -> Strategy:
+    """Return the strategy that is followed now."""
+    return ledger.strategies[document.strategy] if ledger.strategies else DEFAULT_STRATEGY
+
+
+def _record(ledger: Ledger, strategy: Strategy) -> Tried:
+    return ledger.tried.setdefault(strategy.name, Tried())
+
+
+def _begin_rounds_anew(ledger: Ledger) -> None:
+    for record in ledger.tried.values():
+        record.rounds = 0
+
+
+def _advise(ledger: Ledger, advice: Advice) -> None:
+    ledger.advice = advice
+    ledger.advised[advice.kind] = ledger.advised.get(advice.kind, 0) + 1

@@ -1,0 +1,117 @@
+"""Which strategy to take next: an order for each class of failure, weighed by what this task has made of each. Pure.
+
+A strategy is told apart from the first one by what it changes. Nothing is learned from other tasks here; what they
+have taught may come in with the task's start (`TaskStarted.prior`). Called by `core/recovery.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from perdure.limits import ROUNDS_MAX
+from perdure.model.failure import FailureClass
+from perdure.model.ledger import Ledger, Tried
+from perdure.model.strategy import DEFAULT_STRATEGY, Change, Strategy
+
+_USUAL: Final[tuple[Change, ...]] = (
+    "template", "tools", "source", "smaller_steps", "fresh_context", "model", "temperature", "ask",
+)  # fmt: skip
+# What helps most against a class of failure, best first; what is not named comes behind, in the usual order.
+ORDER: Final[Mapping[FailureClass, tuple[Change, ...]]] = {
+    "network": ("source", "model"),
+    "capacity": ("model", "source"),
+    "throttled": ("model", "source"),
+    "request": ("template", "fresh_context", "tools", "model"),
+    "context": ("fresh_context", "smaller_steps", "model"),
+    "refusal": ("template", "source", "model"),
+    "output": ("template", "smaller_steps", "model", "temperature"),
+    "tool": ("tools", "source", "template"),
+    "suspicious": ("source", "tools", "model"),
+    "stuck": ("template", "tools", "source", "smaller_steps", "fresh_context"),
+}
+# Against these only another one to call helps; the same one under another template is as far away.
+ELSEWHERE: Final[frozenset[FailureClass]] = frozenset({"network", "capacity", "throttled"})
+_NOTHING: Final = Tried()
+_PRIOR_WEIGHT: Final = 2.0
+_PLACE_FACTOR: Final = 0.85  # of a place further back in the order
+
+
+def strategies_of(ledger: Ledger) -> tuple[Strategy, ...]:
+    """Return the declared strategies, or the one that stands for none."""
+    return ledger.strategies or (DEFAULT_STRATEGY,)
+
+
+def changes_of(strategy: Strategy, first: Strategy) -> tuple[Change, ...]:
+    """Return what `strategy` does otherwise than `first`."""
+    differs: tuple[tuple[Change, bool], ...] = (
+        ("template", strategy.prompt != first.prompt),
+        ("tools", strategy.tools != first.tools),
+        ("source", strategy.source != first.source),
+        ("model", strategy.model != first.model),
+        ("temperature", strategy.temperature != first.temperature),
+    )
+    named: tuple[Change, ...] = (strategy.change,) if strategy.change else ()
+    return (*named, *(change for change, is_so in differs if is_so))
+
+
+def next_strategy(ledger: Ledger, current: int, failure_class: FailureClass) -> Strategy | None:
+    """Return the strategy to go on with after a dead end, None where each has had its rounds.
+
+    One that has had fewer rounds comes first, then one with a better record here, then the order of the class. The
+    present one comes last among its like.
+    """
+    strategies = strategies_of(ledger)
+    now = strategies[current]
+    open_ = [one for one in strategies if rounds_of(ledger, one, now) < ROUNDS_MAX]
+    if failure_class == "suspicious" or ledger.quarantined:
+        trusted = [one for one in open_ if not one.source or one.source not in ledger.quarantined]
+        open_ = trusted or open_
+    if not open_:
+        return None
+
+    def rank(one: Strategy) -> tuple[int, bool, bool, float]:
+        is_ask = one.change == "ask"
+        return (rounds_of(ledger, one, now), is_ask, one.name == now.name, -_worth(ledger, one, now, failure_class))
+
+    return min(open_, key=rank)
+
+
+def elsewhere(ledger: Ledger, current: int, failure_class: FailureClass) -> Strategy | None:
+    """Return a strategy that calls another model or source than the present one, None where there is none left."""
+    strategies = strategies_of(ledger)
+    now = strategies[current]
+    other = [
+        one
+        for one in strategies
+        if (one.model, one.source) != (now.model, now.source) and rounds_of(ledger, one, now) < ROUNDS_MAX
+    ]
+    return min(
+        other, key=lambda one: (rounds_of(ledger, one, now), -_worth(ledger, one, now, failure_class)), default=None
+    )
+
+
+def rounds_of(ledger: Ledger, strategy: Strategy, current: Strategy) -> int:
+    """Return how many rounds a strategy has had since the last verified progress; the present one is in one."""
+    rounds = ledger.tried.get(strategy.name, _NOTHING).rounds
+    return max(1, rounds) if strategy.name == current.name else rounds
+
+
+def _worth(ledger: Ledger, strategy: Strategy, current: Strategy, failure_class: FailureClass) -> float:
+    """Return how promising a strategy is: its own record, drawn towards its place in the order, by what it costs."""
+    order = (*ORDER.get(failure_class, ()), *_USUAL)
+    places = [order.index(change) for change in changes_of(strategy, current)]
+    expected: float = _PLACE_FACTOR ** min(places, default=len(order))
+    record = ledger.tried.get(strategy.name, _NOTHING)
+    rate = (record.progress + _PRIOR_WEIGHT * expected) / (record.progress + record.failures + _PRIOR_WEIGHT)
+    return rate / _cost(ledger, strategy)
+
+
+def _cost(ledger: Ledger, strategy: Strategy) -> float:
+    """Return how many actions a piece of progress costs with it, beside all strategies together; 1: not known."""
+    record = ledger.tried.get(strategy.name, _NOTHING)
+    actions = sum(one.actions for one in ledger.tried.values())
+    progress = sum(one.progress for one in ledger.tried.values())
+    if not record.progress or not progress or not actions:
+        return 1.0
+    return max(0.25, min(4.0, (record.actions / record.progress) / (actions / progress)))

@@ -1,0 +1,147 @@
+"""How a task stops without a result, and what is written and raised then. `driving` runs it, `recovering` decides.
+
+Each ending is an entry, a status, and an exception with the line to type next.
+"""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from typing import Any, Never
+
+from perdure.core import resume
+from perdure.core.fold import Fold
+from perdure.engine.session import Session
+from perdure.errors import (
+    NeedsHuman,
+    PerdureError,
+    StopRequested,
+    TaskCancelled,
+    TaskFailed,
+    TaskParked,
+    TaskPaused,
+)
+from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX
+from perdure.model import entry as e
+from perdure.model.ids import cut_text
+
+
+async def ask_person(session: Session, question: str, reason: Any, action: str = "", key: str = "") -> None:  # noqa: ANN401 - a member of QuestionAsked.reason
+    """Write the question; the task waits for its answer. Where nobody can be asked it fails instead: TaskFailed."""
+    text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
+    if session.world.rules.unattended:
+        await fail(session, text)
+    session.put(e.QuestionAsked(question=text, reason=reason, action=action, key=key))
+    await session.commit()
+    session.tell("stopped", status="needs_human", reason=text)
+
+
+async def hand_over(session: Session, question: str) -> Never:
+    """A stop found before the program was called: the task waits for a person, and nothing of its program has run."""
+    ledger = session.fold.ledger
+    if ledger.status != "needs_human":
+        doubtful = next((a.action for a in ledger.open.values() if a.effect.retry == "never"), "")
+        await ask_person(session, question, "in_doubt" if doubtful else "handover", doubtful)
+    raise NeedsHuman(session.task, question, show_line(session), ledger.name)
+
+
+async def refuse_crash_loop(session: Session) -> None:
+    """Raise NeedsHuman where start after start has ended in a crash and nothing was settled in between."""
+    ledger = session.fold.ledger
+    if ledger.starts_in_row < CRASH_LOOP_STARTS_MAX:
+        return
+    tools = ", ".join(sorted({f"{a.tool} ({a.action})" for a in ledger.open.values()})) or "no action"
+    question = f"{ledger.starts_in_row} starts in a row ended in a crash with nothing settled; open was: {tools}"
+    await ask_person(session, question, "crash_loop")
+    raise NeedsHuman(session.task, question, resume_line(ledger.name), ledger.name)
+
+
+async def obey_stop(session: Session, stop: StopRequested) -> PerdureError:
+    """Write what was asked for; return what `run` raises."""
+    name, ledger = session.fold.ledger.name, session.fold.ledger
+    match stop.what:
+        case "cancel":
+            session.put(e.TaskCancelledEntry(by=stop.by))
+            error: PerdureError = TaskCancelled(session.task, f"task {name!r} was cancelled by {stop.by}")
+        case "fail":
+            session.put(e.TaskFailedEntry(reason=stop.by))
+            error = TaskFailed(session.task, f"task {name!r} failed: {stop.by}", show_line(session))
+        case "undo":  # what failed is on record
+            ended = ledger.status == "failed"
+            return TaskFailed(session.task, ledger.reason, show_line(session)) if ended else needs_human(session)
+        case "question":
+            if not stop.key or ledger.question_key != stop.key:
+                await ask_person(session, stop.by, "question", key=stop.key)
+            return needs_human(session)
+        case _:
+            by = "signal" if stop.by == "signal" else "person"
+            await pause(session, by, "")
+            return TaskPaused(session.task, f"task {name!r} was paused by {stop.by}", next_after_pause(session.fold))
+    await session.commit()
+    session.tell("stopped", status=ledger.status, reason=ledger.reason)
+    return error
+
+
+async def pause(session: Session, by: Any, reason: str) -> None:  # noqa: ANN401 - a member of TaskPausedEntry.by
+    """Nothing runs until somebody resumes."""
+    if session.sequencer.dead is None:
+        session.put(e.TaskPausedEntry(by=by, reason=reason))
+        await session.commit()
+        session.tell("stopped", status="paused", reason=session.fold.ledger.reason)
+
+
+async def park(session: Session, until: int, reason: str) -> Never:
+    """Nothing can be done until `until`: the process need not wait for it."""
+    text = cut_text(reason, ERROR_MESSAGE_BYTES_MAX)
+    session.put(e.TaskParkedEntry(until=until, reason=text))
+    await session.commit()
+    session.tell("stopped", status="parked", reason=text, until=until)
+    name = session.fold.ledger.name
+    when = datetime.fromtimestamp(until / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    raise TaskParked(session.task, until, f"task {name!r} is parked until {when}: {text}", resume_line(name))
+
+
+async def fail(session: Session, reason: str) -> Never:
+    """The task has failed; its scene is kept."""
+    session.put(e.TaskFailedEntry(reason=reason))
+    await session.commit()
+    session.tell("stopped", status="failed", reason=reason)
+    raise TaskFailed(session.task, f"task {session.fold.ledger.name!r} failed: {reason}", show_line(session))
+
+
+def needs_human(session: Session) -> NeedsHuman:
+    """Return what `run` raises for a task that waits for a person."""
+    ledger = session.fold.ledger
+    doubtful = ledger.question_action
+    command = settle_line(ledger.name, doubtful) if doubtful else show_line(session)
+    if ledger.rollback is not None and doubtful in ledger.rollback.undos:
+        command = resume_line(ledger.name)
+    if ledger.question_key:
+        command = f"perdure answer {shlex.quote(ledger.name)} TEXT"
+    return NeedsHuman(session.task, ledger.reason, command, ledger.name)
+
+
+def in_doubt(fold: Fold) -> str:
+    """Return the action of which only a person can say what became of it, "" where there is none."""
+    return next((a.action for a in fold.ledger.open.values() if resume.rule_for(a) == "doubt"), "")
+
+
+def next_after_pause(fold: Fold) -> str:
+    """Return the line that a paused task waits for."""
+    action = in_doubt(fold)
+    return settle_line(fold.ledger.name, action) if action else resume_line(fold.ledger.name)
+
+
+def settle_line(name: str, action: str) -> str:
+    """Return how a person says what became of an action."""
+    return f"perdure settle {shlex.quote(name)} {action} --happened | --did-not-happen"
+
+
+def resume_line(name: str) -> str:
+    """Return how a task is gone on with."""
+    return f"perdure resume {shlex.quote(name)}"
+
+
+def show_line(session: Session) -> str:
+    """Return how a task is looked at."""
+    return f"perdure show {shlex.quote(session.fold.ledger.name)}"

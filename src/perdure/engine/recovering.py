@@ -1,0 +1,188 @@
+"""Recovery as the engine obeys it: observes what has left the program, asks `core/recovery.decide`, does what it says.
+
+    failed ─▶ FailureObserved ─▶ DecisionTaken ─▶ wait │ go back │ change strategy │ park │ ask │ end ─▶ called anew
+
+What was decided stands in the ledger until it is obeyed: whoever opens the task after a kill goes on with it, so a
+wait ends when it was to end, and a rollback that was decided is made. Called by `driving`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, assert_never, cast
+
+import msgspec
+
+from perdure.core import recovery
+from perdure.engine import crashpoints
+from perdure.engine.boundary import Boundary
+from perdure.engine.ending import ask_person, fail, needs_human, next_after_pause, park, pause
+from perdure.engine.rollback import put_strategy, roll_back
+from perdure.engine.session import Session
+from perdure.errors import (
+    ActionError,
+    ActionFailed,
+    RollbackRefused,
+    TaskPaused,
+    TaskStopped,
+    ToolNotFound,
+)
+from perdure.limits import TICK_S
+from perdure.model import entry as e
+from perdure.model.decision import (
+    Abandon,
+    Ask,
+    ChangeStrategy,
+    Condense,
+    Continue,
+    Decision,
+    Finish,
+    Nudge,
+    Park,
+    Pause,
+    Reask,
+    Retry,
+    RollBack,
+)
+from perdure.tools.recording import record_error
+
+_CHAIN_MAX: Final = 20
+_LOOK_S: Final = 5 * TICK_S  # how soon a request to stop ends a wait
+
+
+async def recover(session: Session, error: Exception | None, reached: Any) -> tuple[Any] | None:  # noqa: ANN401 - a function of the program's, or None
+    """Observe what has left the program (None: what was noticed beside it), decide, obey.
+
+    Returns None when the program shall be called anew, and the result in a tuple where its goal is reached already.
+    """
+    await _observe(session, error)
+    crashpoints.reach("during_recovery")
+    fold, world = session.fold, session.world
+    result = _result_if_reached(session, reached)
+    now = world.clock.now()
+    decision, row = recovery.decide(fold.document, fold.ledger, world.rules, now, is_reached=result is not None)
+    put_decision(session, decision, row)
+    session.tell("decision", decision=type(decision).__name__, row=row, error=_told(session))
+    try:
+        await obey(session, decision)
+    except TaskStopped as stopped:
+        raise stopped from error
+    return result if isinstance(decision, Finish) else None
+
+
+async def go_on(session: Session) -> None:
+    """Obey what was decided before this process had the task, and was not obeyed."""
+    ledger = session.fold.ledger
+    if ledger.decided is not None:
+        await obey(session, ledger.decided)
+
+
+async def obey(session: Session, decision: Decision) -> None:
+    """Do what was decided; returns when the program shall be called anew."""
+    match decision:
+        case Retry(at):
+            await session.commit()
+            await _wait_until(session, at)
+        case RollBack():
+            await _go_back(session, decision)
+        case ChangeStrategy(strategy, lesson):
+            await _change_strategy(session, strategy, lesson)
+        case Park(until, reason):
+            await park(session, until, reason)
+        case Pause(reason):
+            await pause(session, "storage", reason)
+            raise TaskPaused(session.task, f"no room on the disk: {reason}", next_after_pause(session.fold))
+        case Ask(question, reason):
+            await ask_person(session, question, reason, _doubtful(session) if reason == "in_doubt" else "")
+            raise needs_human(session)
+        case Abandon(reason):
+            await fail(session, reason)
+        case Continue() | Finish() | Reask() | Nudge() | Condense():
+            await session.commit()  # what is advised stands in the ledger
+        case _:
+            assert_never(decision)
+
+
+def put_decision(session: Session, decision: Decision, row: str) -> None:
+    """Put a decision into the journal."""
+    session.put(e.DecisionTaken(decision=msgspec.Raw(msgspec.json.encode(decision)), row=row))
+
+
+async def _observe(session: Session, error: Exception | None) -> None:
+    ledger = session.fold.ledger
+    if error is None:
+        if ledger.alarm is not None:
+            session.put(e.FailureObserved(failure=ledger.alarm, counted=True))
+            await session.commit()
+        return
+    record = error.error if isinstance(error, ActionFailed) else record_error(error)
+    of_action = _action_error_in(error)
+    action = of_action.action if of_action else ""
+    session.put(recovery.observe(record, ledger, action=action, tool=getattr(of_action, "tool", "")))
+    await session.commit()
+
+
+def _result_if_reached(session: Session, reached: Any) -> tuple[Any] | None:  # noqa: ANN401 - as `recover`
+    """Return what `reached=` says of the state, where that is true; what it raises means no."""
+    if reached is None:
+        return None
+    result: object = None
+    with Boundary() as caught:
+        result = reached(session.fold.tree.view())
+    if caught.error is not None or not result:
+        return None
+    return (None,) if result is True else (result,)
+
+
+async def _go_back(session: Session, decision: RollBack) -> None:
+    """Roll back as decided; where that turns out to be impossible, change the strategy where the task stands."""
+    reason = f"decided: {decision.lesson}"
+    try:
+        await roll_back(session, decision.checkpoint, reason=reason, decided=decision)
+    except (RollbackRefused, ToolNotFound) as refused:
+        session.tell("rollback_refused", checkpoint=decision.checkpoint, error=str(refused))
+        await _change_strategy(session, decision.strategy, decision.lesson)
+
+
+async def _change_strategy(session: Session, name: str, lesson: str) -> None:
+    put_strategy(session, name, lesson)
+    await session.commit()
+    session.tell("strategy_chosen", strategy=name, lesson=lesson)
+
+
+async def _wait_until(session: Session, at: int) -> None:
+    """Wait out a decided pause, here if it is short; a request to stop ends it."""
+    clock = session.world.clock
+    left_s = (at - clock.now()) / 1_000_000
+    if left_s > session.world.rules.wait_inline_s:
+        failure = session.fold.ledger.last_failure
+        await park(session, at, f"{failure.error.type}: {failure.error.message}" if failure else "a wait that was told")
+    if left_s > _LOOK_S:
+        session.tell("waiting", until=at)
+    while (left_s := (at - clock.now()) / 1_000_000) > 0:
+        if session.stop is not None:
+            raise session.stop
+        await asyncio.sleep(min(left_s, _LOOK_S))
+
+
+def _told(session: Session) -> str:
+    failure = session.fold.ledger.last_failure
+    return f"{failure.error.type}: {failure.error.message}" if failure is not None else ""
+
+
+def _action_error_in(error: BaseException) -> ActionError | None:
+    """Return the failed call behind `error`, where the program has wrapped it."""
+    pending: list[BaseException | None] = [error]
+    for _ in range(_CHAIN_MAX):
+        found = pending.pop(0) if pending else None
+        if isinstance(found, ActionError):
+            return found
+        if isinstance(found, BaseExceptionGroup):
+            pending += cast("tuple[BaseException, ...]", found.exceptions)
+        if found is not None:
+            pending.append(found.__cause__ or found.__context__)
+    return None
+
+
+def _doubtful(session: Session) -> str:
+    return next((a.action for a in session.fold.ledger.open.values() if not a.effect.is_free), "")
