@@ -1,4 +1,4 @@
-"""What a runtime does for all its sessions at each beat of its ticker. Called by `runtime.py` only."""
+"""What a runtime does for all its sessions at each beat of its ticker. Called by `holding.py` only."""
 
 from __future__ import annotations
 
