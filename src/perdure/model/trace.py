@@ -1,0 +1,24 @@
+"""The trace: what the stuck detector remembers of a branch, as a value. Read and written by `core/stuck.py` only.
+
+It is part of the document: it survives a restart in snapshots, and goes back with a rollback. Its size is bounded,
+however long the run is: some KB.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Trace(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The last settled actions, and marks (32 bits each) of what was seen not long ago."""
+
+    steps: list[tuple[int, int, int]] = []  # seq, mark of the first one that it is like, its own mark
+    recent: set[int] = set()  # marks of calls, answers and changes
+    older: set[int] = set()  # the generation before; what is met again moves to `recent`
+    idle: int = 0  # how many actions in a row have brought nothing new
+    polls: int = 0  # how many in a row were polls that brought nothing new
+    polled_from: int = 0  # when the first of these was settled: UTC, microseconds
+    tool: str = ""  # of the last step
+    arguments: bytes = b""  # its arguments, cut
+    answer: int = 0  # mark of its observation
+    item: str = ""  # where it was in declared batch work
