@@ -98,7 +98,7 @@ def note_reset(trace: Trace) -> None:
     note_fact(trace)
     trace.recent.clear()
     trace.older.clear()
-    trace.tool, trace.arguments, trace.answer, trace.item = "", b"", 0, ""
+    trace.arguments, trace.answer, trace.item = b"", 0, ""
 
 
 def note(trace: Trace, step: Step, rules: StuckRules = DEFAULT) -> Firing | None:
@@ -129,7 +129,7 @@ def note(trace: Trace, step: Step, rules: StuckRules = DEFAULT) -> Firing | None
     if len(trace.steps) > _STEPS_MAX:
         del trace.steps[: _STEPS_MAX // 2]
     trace.idle = 0 if is_new else trace.idle + 1
-    trace.polls, trace.tool, trace.answer, trace.item = 0, step.tool, answer, step.item
+    trace.polls, trace.answer, trace.item = 0, answer, step.item
     trace.arguments = step.arguments[:_ARGUMENTS_BYTES_MAX]
     if is_new_answer or (is_new_call and not may_be_like):
         return None
@@ -175,7 +175,7 @@ def _note_poll(trace: Trace, step: Step, answer: int, rules: StuckRules) -> Firi
 
 
 def _is_like_last(trace: Trace, step: Step, answer: int, near: float) -> bool:
-    if not trace.steps or trace.tool != step.tool or trace.answer != answer:
+    if not trace.steps or trace.answer != answer:
         return False
     return _are_near(trace.arguments, step.arguments[:_ARGUMENTS_BYTES_MAX], near, with_numbers=step.failed)
 
@@ -253,8 +253,6 @@ def _are_near(left: bytes, right: bytes, near: float, *, with_numbers: bool) -> 
     if left == right:
         return True
     left, right = _without_chance(left, with_numbers=with_numbers), _without_chance(right, with_numbers=with_numbers)
-    if left == right:
-        return True
     if _NUMBER.findall(left) != _NUMBER.findall(right):
         return False
     one, other = _shingles(left), _shingles(right)

@@ -18,7 +18,6 @@ class Trace(msgspec.Struct, kw_only=True, omit_defaults=True):
     idle: int = 0  # how many actions in a row have brought nothing new
     polls: int = 0  # how many in a row were polls that brought nothing new
     polled_from: int = 0  # when the first of these was settled: UTC, microseconds
-    tool: str = ""  # of the last step
-    arguments: bytes = b""  # its arguments, cut
-    answer: int = 0  # mark of its observation
+    arguments: bytes = b""  # of the last step, cut
+    answer: int = 0  # mark of its tool and observation
     item: str = ""  # where it was in declared batch work

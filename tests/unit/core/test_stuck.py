@@ -142,6 +142,13 @@ def test_calls_that_hardly_differ_and_say_the_same_page_are_one():
     assert (RULES.near_run, "near", 1) == first(steps)
 
 
+def test_near_calls_with_two_errors_in_turn_are_not_alike():
+    """They fail, but not alike: it takes eight that bring nothing new."""
+    errors = ["OSError: no such file", "ValueError: not a page"]
+    steps = [act("read", {"offset": n}, error=errors[n % 2]) for n in range(12)]
+    assert (2 + RULES.idle_run, "idle", 0) == first(steps)
+
+
 def test_parallel_calls_of_one_message_count_as_any_others():
     """Three equal calls that were settled at one moment are three."""
     assert (3, "run", 1) == first(again("A", 3, at=5))
@@ -156,6 +163,15 @@ def test_wandering_among_what_is_known_is_no_progress():
     ]
     number, rule, _ = first(known + toggles)
     assert ("idle", 3 + 2 + RULES.idle_run) == (rule, number)  # both values of the toggle are new once
+
+
+def test_going_back_to_what_stood_before_is_nothing_new():
+    """Where it is known what stood there, the first change back counts no more than any later one."""
+    run(again("ABC", 1), trace := Trace())
+    run([act("A", {"of": "A"}, "answer of A", changes=((5, 6),))], trace)
+    assert 0 == trace.idle
+    run([act("B", {"of": "B"}, "answer of B", changes=((6, 5),))], trace)
+    assert 1 == trace.idle
 
 
 @pytest.mark.parametrize("new", ["answer", "change", "file", "fact"])
@@ -201,6 +217,14 @@ def test_a_poll_that_never_pauses_is_a_busy_loop():
     assert {"poll"} == {firing.rule for firing in fired.values()}
     assert 250 + RULES.poll_run <= min(fired) <= 250 + 2 * RULES.poll_run
     assert {} == run(busy[:99])
+    assert {} == run([*busy[:60], *again("A", 1), *busy[60:120]])
+
+
+def test_a_poll_that_brings_news_is_progress():
+    """Looking again each time something has moved is no circle, though it finds the same."""
+    news = [[*again("A", 1), act("status", {}, f"phase {n}", poll=True)] for n in range(10)]
+    assert {} == run(flat(news))
+    assert (7, "run", 1) == first(flat([[*again("A", 1), act("status", {}, "running", poll=True)] for _ in range(10)]))
 
 
 def test_batch_work_is_no_circle():
@@ -214,6 +238,9 @@ def test_a_plain_loop_over_many_things_is_no_circle():
     """Calls that succeed with other arguments are other work, though all answer the same, and leave nothing behind."""
     assert {} == run([act("insert", {"row": n}) for n in range(50)])
     assert {} == run([act("insert", {"row": n}, PAGE) for n in range(50)])
+    letter = " ".join(itertools.chain.from_iterable((one + other for other in "abcdefgh") for one in "abcdefgh"))
+    assert {} == run([act("send", {"row": n, "text": letter}, PAGE) for n in range(50)])
+    assert {} == run([act("pay", {"at": f"2024-05-{n}"}) for n in range(10, 31)])
 
 
 def test_a_test_that_is_run_again_after_an_edit_is_no_circle():
@@ -262,7 +289,7 @@ def test_the_trace_stays_small():
     trace = Trace()
     for n in range(5_000):
         error = {"error": f"OSError: {n}" * 500} if n % 3 == 0 else {}
-        note(trace, act("read" * 20, {"path": f"{n}" * 500}, f"{n}" * 500, changes=((n, n + 1),), **error))
+        note(trace, act("read" * 20, {"path": f"{n}" * 5_000}, f"{n}" * 500, changes=((n, n + 1),), **error))
     assert 1_000 < len(msgspec.json.encode(trace)) < TRACE_BYTES_MAX
 
 
@@ -274,15 +301,19 @@ def test_the_trace_stays_small():
         (act("fix", {"line": 3}), act("fix", {"line": 4}), ""),
         (act("fix", {"line": 3}), act("mend", {"line": 3}), ""),
         (act("fix", {"a": "b"}), act("fix", {}, error="ValueError: empty"), "lost"),
+        (act("fix", {"a": "b c d e"}), act("fix", {"a": "b c d f"}, error="ValueError: no"), "lost"),
+        (act("fix", {"a": "b c d e"}), act("fix", {"a": "b x y z"}, error="ValueError: no"), ""),
         (act("fix", {"a": "b"}, error="ValueError: full"), act("fix", {}, error="ValueError: empty"), ""),
         (
             act("sh", {"line": "python x.py"}, "sh: python: command not found"),
             act("sh", {"line": "env python x.py"}),
             "corrected",
         ),
+        (act("sh", {"line": "python x.py"}, "sh: python: command not found"), act("sh", {"line": "ls /bin"}), ""),
         (act("sh", {"line": "python x.py"}, "Traceback"), act("sh", {"line": "env python x.py"}), ""),
         (act("fix", {"a": 1}, files=((5, 6),)), act("fix", {"a": 2}, files=((6, 5),)), "back"),
         (act("fix", {"a": 1}, files=((5, 6),)), act("fix", {"a": 2}, files=((6, 7),)), ""),
+        (act("fix", {"a": 1}, files=((5, 6),)), act("fix", {"a": 2}, files=((5, 5),)), ""),
         (act("ask", {}), act("ask", {}, poll=True), ""),
     ],
 )
