@@ -247,9 +247,9 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
 
 
 async def answer(runtime: Runtime, name: str, text: str, message_id: str) -> tuple[str, bool]:
-    """Answer the question that a task waits for; return it, and whether the answer is on record already (as `tell`).
+    """Answer what a task waits for; return that, and whether the answer is on record already (as `tell`).
 
-    Raises NothingAsked where it waits for none, UsageError for an empty text, TaskFinished.
+    Raises NothingAsked where no word can help, with the line that can; UsageError for an empty text, TaskFinished.
     """
     message = _message(message_id, "answer", text)
     summary = await _find_unfinished(runtime.store, name)

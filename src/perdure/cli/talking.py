@@ -30,7 +30,7 @@ def tell(options: TalkOptions) -> None:
 
 @taking(TalkOptions)
 def answer(options: TalkOptions) -> None:
-    """Answer the question that a task waits for."""
+    """Answer what a task waits for: a question, or why it was handed over. Its program is told."""
     wait_for(_answer(options))
 
 
@@ -55,20 +55,24 @@ async def _tell(options: TalkOptions) -> None:
 async def _answer(options: TalkOptions) -> None:
     from perdure import operations
     from perdure.ids_source import SystemIds
-    from perdure.views.showing import word_for
+    from perdure.views.listing import look_at
+    from perdure.views.showing import next_command
 
     async with open_for(options) as runtime:
         summary = await runtime.store.find(options.name)
         message = SystemIds().short_id()
         question, is_written = await operations.answer(runtime, summary.task, options.text, message)
         is_heard = is_written or await _is_taken(runtime.store, summary.task, message)
+        row = await look_at(runtime.store, await runtime.store.find(summary.task))
+    fields = {"task": summary.task, "name": summary.name, "status": "answered" if is_heard else "sent"}
+    fields["question"] = question
     text = f"answered: {question}"
     if is_written:
-        text += f"; next: perdure resume {word_for(summary)}"
+        fields["next_command"] = next_command(row)
+        text += f"; next: {next_command(row)}"
     elif not is_heard:
         text = f"the answer is there as soon as the task's process looks: {question}"
-    fields = {"task": summary.task, "name": summary.name, "status": "answered" if is_heard else "sent"}
-    say_done(options, fields | {"question": question}, text)
+    say_done(options, fields, text)
 
 
 async def _is_taken(store: Store, task: str, message: str) -> bool:

@@ -16,14 +16,16 @@ def brief(document: Document, ledger: Ledger) -> str:
     """Return goal, plan, facts, lessons, words of people, and advice as Markdown; empty parts are left out."""
     done = [step for step in document.plan if step in document.checks]
     left = [step for step in document.plan if step not in document.checks]
+    advice = ledger.advice
+    said = [text for text in ledger.messages if advice is None or advice.kind != "person" or text != advice.text]
     parts = [
         _part("Goal", [ledger.goal] if ledger.goal else [], bare=True),
         _part("Done and verified", done),
         _part("Still to do", left),
         _part("What is known", ledger.facts),
         _part("What was tried and did not work", ledger.lessons),
-        _part("What people have said", ledger.messages),
-        _part("Now", [ledger.advice.text] if ledger.advice else [], bare=True),
+        _part("What people have said", said),
+        _part("Now", [advice.text] if advice else [], bare=True),
     ]
     return "\n\n".join(filter(None, parts))
 

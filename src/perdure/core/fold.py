@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from perdure.codec import values
-from perdure.core import milestones, reckoning, rollback
+from perdure.core import awaiting, milestones, reckoning, rollback
 from perdure.core.keeping import drop_loose, forget_failed, has_tried, keep, keep_effect_key, keep_outcome, mark_applied
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
@@ -161,10 +161,13 @@ def _question_answered(fold: Fold, header: Header, payload: e.QuestionAnswered, 
 
 
 def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
-    if payload.what == "tell" or (payload.what == "answer" and not fold.document.asking):
-        fold.ledger.messages.append(payload.text)
-    elif payload.what == "cancel" or (payload.what == "pause" and not fold.ledger.asked):
-        fold.ledger.asked = payload.what
+    ledger = fold.ledger
+    if payload.what == "tell" or (payload.what == "answer" and not awaiting.asked_key(fold.document, ledger)):
+        ledger.messages.append(payload.text)
+    if payload.what == "answer" and awaiting.waits_for_word(ledger):
+        reckoning.note_word(ledger, payload.text)
+    elif payload.what == "cancel" or (payload.what == "pause" and not ledger.asked):
+        ledger.asked = payload.what
 
 
 def _task_taken_over(fold: Fold, _header: Header, payload: e.TaskTakenOver, _patched: bool) -> None:  # noqa: FBT001

@@ -30,8 +30,8 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     signature = signature_of(failure, ledger)
     ledger.same = ledger.same + 1 if signature == ledger.signature else 1
     ledger.signature = signature
-    ledger.last_failure, ledger.advice, ledger.alarm, ledger.decided = failure, None, None, None
-    if not observed.counted:
+    ledger.last_failure, ledger.alarm, ledger.decided = failure, None, None
+    if not observed.counted:  # nothing has followed from the advice yet
         ledger.retries += 1
         ledger.passing += 1
         if ledger.retries == 1:
@@ -40,6 +40,7 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
         ledger.retried = digest if failed == failure.action else b""
         return
     ledger.failures += 1
+    ledger.advice = None
     _record(ledger, strategy_of(document, ledger)).failures += 1
     if failure.failure_class == "output":  # what gave the bad output is asked for again
         document.loose = [kept for kept in document.loose if not kept.free]
@@ -80,6 +81,11 @@ def note_answer(ledger: Ledger) -> None:
     ledger.signature, ledger.advised = "", {}
     ledger.decided = ledger.alarm = None
     _begin_rounds_anew(ledger)
+
+
+def note_word(ledger: Ledger, text: str) -> None:
+    """What a person has said to a task that was handed over: the program is told when it is called."""
+    ledger.advice = Advice("person", text)
 
 
 def note_passed(document: Document, ledger: Ledger, check: str, seq: int) -> None:

@@ -1,8 +1,9 @@
 """Questions to people and what people say: asked once, answered once, found again by a resumed program.
 
 A question is known by its key: the user's, or its text, in the body of a loop with the place. Its answer follows
-the branch, as the state does: a rollback to before the question asks it again. Called by `handle.py` (the program),
-`mailbox.py` (a held task is spoken to) and `runtime.py` (one that nobody holds).
+the branch, as the state does: a rollback to before the question asks it again. A task that was handed over for another
+reason takes a word as well (`core/awaiting.py`). Called by `handle.py` (the program), `mailbox.py` (a held task is
+spoken to) and `runtime.py` (one that nobody holds).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import shlex
 import msgspec
 
 from perdure.codec import values
+from perdure.core import awaiting
 from perdure.core.fold import Fold
+from perdure.engine.ending import next_line, tell_stopped
 from perdure.engine.loops import current_place
 from perdure.engine.session import Session
 from perdure.errors import NothingAsked, StopRequested, UsageError
@@ -61,35 +64,38 @@ async def put_question(session: Session, text: str, key: str) -> None:
         return
     session.put(e.QuestionAsked(question=text, key=key))
     await session.commit()
-    session.tell("stopped", status="needs_human", reason=text)
+    tell_stopped(session)
 
 
 def question_in(fold: Fold) -> str:
     """Return the question that an answer would go to now. Raises NothingAsked, saying what the task waits for."""
-    if fold.document.asking:
-        return next(iter(fold.document.asking.values()))
     ledger = fold.ledger
-    name = shlex.quote(ledger.name)
-    command = f"perdure show {name}" if ledger.status == "needs_human" else f"perdure tell {name} TEXT"
+    if awaiting.waits_for_word(ledger):
+        return awaiting.question_of(ledger)
+    key = awaiting.asked_key(fold.document, ledger)
+    if key:
+        return fold.document.asking[key]
+    command = next_line(fold) if ledger.status == "needs_human" else f"perdure tell {shlex.quote(ledger.name)} TEXT"
     raise NothingAsked(ledger.name, f"{ledger.status} {ledger.reason}".strip(), command)
 
 
 async def take_word(session: Session, message: Message) -> str:
     """Write what a person tells or answers to a task that nobody held; return the question that is answered."""
     question = "" if message.what == "tell" else question_in(session.fold)
-    if question:
-        put_answer(session, message.text)
-    else:
-        session.put(e.MessageReceived(message=message.id, what="tell", text=message.text))
+    put_word(session, message)
     await session.commit()
     return question
 
 
-def put_answer(session: Session, text: str) -> None:
-    """Put the answer to the question that has waited longest; where none waits, the text stays a message."""
-    key = next(iter(session.fold.document.asking), "")
-    if key:
-        session.put(e.QuestionAnswered(answer=msgspec.Raw(values.encode(text)), by="person", key=key))
+def put_word(session: Session, message: Message) -> None:
+    """Put what a person has said, and what it answers; an answer to nothing stays a message."""
+    session.put(e.MessageReceived(message=message.id, what=message.what, text=message.text))  # type: ignore[arg-type]  # words are checked by `post`'s callers
+    if message.what != "answer":
+        return
+    key = awaiting.asked_key(session.fold.document, session.fold.ledger)
+    if key or awaiting.waits_for_word(session.fold.ledger):
+        answer = msgspec.Raw(values.encode(message.text))
+        session.put(e.QuestionAnswered(answer=answer, by="person", key=key))
 
 
 def refuse_again(asked: set[str], key: str) -> None:

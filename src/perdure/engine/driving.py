@@ -155,7 +155,7 @@ async def finish(session: Session, result: object) -> Any:  # noqa: ANN401 - the
     session.put(e.TaskSucceeded(result=msgspec.Raw(raw)), blobs=writer.blobs)
     await session.commit()
     session.runner = None  # it has ended: there is nothing to be cancelled any more
-    session.tell("succeeded")
+    session.tell("succeeded", name=ledger.name)
     return leaves.decode(raw, writer.blobs)
 
 

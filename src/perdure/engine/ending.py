@@ -9,7 +9,7 @@ import shlex
 from datetime import UTC, datetime
 from typing import Any, Never
 
-from perdure.core import resume
+from perdure.core import awaiting, resume
 from perdure.core.fold import Fold
 from perdure.engine.session import Session
 from perdure.errors import (
@@ -33,7 +33,7 @@ async def ask_person(session: Session, question: str, reason: Any, action: str =
         await fail(session, text)
     session.put(e.QuestionAsked(question=text, reason=reason, action=action, key=key))
     await session.commit()
-    session.tell("stopped", status="needs_human", reason=text)
+    tell_stopped(session)
 
 
 async def hand_over(session: Session, question: str) -> Never:
@@ -78,7 +78,7 @@ async def obey_stop(session: Session, stop: StopRequested) -> PerdureError:
             await pause(session, by, "")
             return TaskPaused(session.task, f"task {name!r} was paused by {stop.by}", next_after_pause(session.fold))
     await session.commit()
-    session.tell("stopped", status=ledger.status, reason=ledger.reason)
+    tell_stopped(session)
     return error
 
 
@@ -87,7 +87,7 @@ async def pause(session: Session, by: Any, reason: str) -> None:  # noqa: ANN401
     if session.sequencer.dead is None:
         session.put(e.TaskPausedEntry(by=by, reason=reason))
         await session.commit()
-        session.tell("stopped", status="paused", reason=session.fold.ledger.reason)
+        tell_stopped(session)
 
 
 async def park(session: Session, until: int, reason: str) -> Never:
@@ -95,7 +95,7 @@ async def park(session: Session, until: int, reason: str) -> Never:
     text = cut_text(reason, ERROR_MESSAGE_BYTES_MAX)
     session.put(e.TaskParkedEntry(until=until, reason=text))
     await session.commit()
-    session.tell("stopped", status="parked", reason=text, until=until)
+    tell_stopped(session)
     name = session.fold.ledger.name
     when = datetime.fromtimestamp(until / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     raise TaskParked(session.task, until, f"task {name!r} is parked until {when}: {text}", resume_line(name))
@@ -105,25 +105,55 @@ async def fail(session: Session, reason: str) -> Never:
     """The task has failed; its scene is kept."""
     session.put(e.TaskFailedEntry(reason=reason))
     await session.commit()
-    session.tell("stopped", status="failed", reason=reason)
+    tell_stopped(session)
     raise TaskFailed(session.task, f"task {session.fold.ledger.name!r} failed: {reason}", show_line(session))
 
 
 def needs_human(session: Session) -> NeedsHuman:
     """Return what `run` raises for a task that waits for a person."""
     ledger = session.fold.ledger
-    doubtful = ledger.question_action
-    command = settle_line(ledger.name, doubtful) if doubtful else show_line(session)
-    if ledger.rollback is not None and doubtful in ledger.rollback.undos:
-        command = resume_line(ledger.name)
-    if ledger.question_key:
-        command = f"perdure answer {shlex.quote(ledger.name)} TEXT"
-    return NeedsHuman(session.task, ledger.reason, command, ledger.name)
+    return NeedsHuman(session.task, ledger.reason, next_line(session.fold), ledger.name)
+
+
+def tell_stopped(session: Session) -> None:
+    """Tell the hooks that the task stands, why, and what to type: some of them reach people far away."""
+    ledger = session.fold.ledger
+    until = {"until": ledger.until} if ledger.until else {}
+    line = next_line(session.fold)
+    session.tell("stopped", status=ledger.status, name=ledger.name, reason=ledger.reason, next_command=line, **until)
 
 
 def in_doubt(fold: Fold) -> str:
     """Return the action of which only a person can say what became of it, "" where there is none."""
     return next((a.action for a in fold.ledger.open.values() if resume.rule_for(a) == "doubt"), "")
+
+
+def next_line(fold: Fold) -> str:
+    """Return the line that a task which has stopped waits for, "" where it is over and done."""
+    ledger, name = fold.ledger, shlex.quote(fold.ledger.name)
+    match ledger.status:
+        case "needs_human":
+            return _line_for_person(fold)
+        case "failed":
+            return f"perdure show {name} --handover"
+        case "paused" | "parked":
+            return next_after_pause(fold)
+        case _:
+            return ""
+
+
+def _line_for_person(fold: Fold) -> str:
+    ledger, name = fold.ledger, shlex.quote(fold.ledger.name)
+    doubtful, need = ledger.question_action, awaiting.need_of(ledger)
+    if ledger.question_key:
+        return f"perdure answer {name} TEXT"
+    if ledger.rollback is not None and doubtful in ledger.rollback.undos:
+        return resume_line(ledger.name)
+    if doubtful and need == "diverged":
+        return f"perdure settle {name} {doubtful} --keep"
+    if doubtful:
+        return settle_line(ledger.name, doubtful)
+    return f"perdure hand-back {name}" if need == "takeover" else f"perdure show {name} --handover"
 
 
 def next_after_pause(fold: Fold) -> str:

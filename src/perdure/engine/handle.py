@@ -96,9 +96,10 @@ class Handle:
 
     @property
     def messages(self) -> list[str]:
-        """What people have told the task (`perdure tell`), oldest first, each once; survives every rollback.
+        """What people have said to the task, oldest first, each once; survives every rollback.
 
-        A program keeps in its state how many it has heeded.
+        By `perdure tell`, and by `perdure answer` where it waited for a person and had asked nothing itself; an answer
+        to a question of its own is what `ask` returns. A program keeps in its state how many it has heeded.
         """
         return list(self._session.fold.ledger.messages)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure.engine.asking import put_answer
+from perdure.engine.asking import put_word
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
-from perdure.model import entry as e
 from perdure.ports import Message, Store
 
 
@@ -42,9 +41,7 @@ async def _take_in(session: Session, messages: list[Message]) -> None:
         return
     session.received.update(message.id for message in messages)
     for message in messages:
-        session.put(e.MessageReceived(message=message.id, what=message.what, text=message.text))  # type: ignore[arg-type]  # words are checked by `post`'s callers
-        if message.what == "answer":
-            put_answer(session, message.text)
+        put_word(session, message)
     await session.commit(consumed=tuple(message.id for message in messages))
     for message in messages:
         session.tell("message", what=message.what, text=message.text)

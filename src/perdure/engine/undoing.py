@@ -15,6 +15,7 @@ from typing import Any, Final, Never
 from perdure.core import recovery, resume
 from perdure.core.rollback import Behind, undo_key
 from perdure.engine import action, crashpoints
+from perdure.engine.ending import tell_stopped
 from perdure.engine.loading import arguments_of, entries, read_entry, result_of
 from perdure.engine.outcomes import Options
 from perdure.engine.session import Session
@@ -134,7 +135,7 @@ class Effects:
         else:
             session.put(e.QuestionAsked(question=text, reason="handover", action=undoing))
         await session.commit()
-        session.tell("stopped", status=session.fold.ledger.status, reason=text)
+        tell_stopped(session)
         session.stop = StopRequested(session.task, "undo", text)
         raise session.stop
 

@@ -74,7 +74,7 @@ class Visits(Holding):
             await session.commit()
 
     async def say(self, task: str, message: Message) -> str:
-        """Tell or answer a task that nobody holds; return the question answered. Raises TaskBusy, NothingAsked."""
+        """Tell or answer a task that nobody holds; return what was answered. Raises TaskBusy, NothingAsked."""
         session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
         async with self._held(session):
             return await take_word(session, message)

@@ -14,7 +14,7 @@ class Advice(msgspec.Struct, frozen=True, omit_defaults=True):
 
     reask: the last answer was refused, `text` says why. rephrase: the request was refused. condense: the context was
     too long. nudge: the run goes round in circles. observe: a person has changed something, look again. person: what
-    somebody has answered.
+    somebody has said to a task that was handed over; it stays in `task.messages` too.
     """
 
     kind: AdviceKind = ""
