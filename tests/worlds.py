@@ -16,6 +16,8 @@ from typing import Any, Final
 import perdure
 from perdure.codec import values
 from perdure.core.fold import Fold
+from perdure.core.recovery import Rules
+from perdure.core.retrying import Patience
 from perdure.engine import leases
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.runtime import Runtime
@@ -83,6 +85,9 @@ class CountedIds:
         return self.drawn / (1 << 53)
 
 
+IMPATIENT = Rules(patience=Patience(outage_s=0))  # after the quick tries a person is asked at once
+
+
 class Play:
     """A program for tests: any coroutine function, nested ones too."""
 
@@ -93,11 +98,13 @@ class Play:
         state: Mapping[str, Any] | None = None,
         strategies: tuple[Strategy, ...] = (),
         failures_max: int = 3,
+        reached: Callable[[Any], object] | None = None,
     ) -> None:
         self.fn = fn
         self.state_version = 1
         self.strategies = strategies
         self.failures_max = failures_max
+        self.reached = reached
         self.source_digest = ""
         self._state = values.copy(dict(state or {}))
 

@@ -7,6 +7,8 @@ import os
 from collections.abc import AsyncGenerator, Sequence
 from typing import cast
 
+import msgspec
+
 from perdure.clock import SystemClock
 from perdure.config import find_place
 from perdure.core.recovery import Rules
@@ -25,6 +27,7 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     *,
     hooks: Sequence[Hook] = (),
     unattended: bool = False,
+    rules: Rules | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
     lease_ttl_s: float = LEASE_TTL_S,
@@ -33,7 +36,8 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     """Open a store and a runtime on it: `async with perdure.open() as runtime:`.
 
     `store`: a URL (`sqlite:///path.db`, `memory://`), a path, or a store; None: the nearest `.perdure/` upwards, else
-    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. `lease_ttl_s`: after
+    `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. `rules`: the
+    settings of recovery, where they are not the usual ones. `lease_ttl_s`: after
     so many seconds without a beat a holder that still lives may be followed; the same for all who share a store.
     `log_dir`: folder for live log files, "" for none; None: as configured, none for a store of the caller's. Raises
     StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
@@ -43,7 +47,8 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     files = find_log_files(log_dir) if log_dir is not None or is_ours else None
     place = cast("str", store) if is_ours else ""
     opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
-    rules = Rules(unattended=unattended)
+    rules = rules or Rules()
+    rules = msgspec.structs.replace(rules, unattended=rules.unattended or unattended)
     try:
         runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
         runtime.scribe = Scribe(opened, clock, files)

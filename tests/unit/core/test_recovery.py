@@ -1,26 +1,54 @@
 """The decision table: its rows, each reached, and the docstring that shows it."""
 
+from collections import Counter
+from typing import get_args
+
 import msgspec
 import pytest
 
-from perdure.core import recovery
-from perdure.core.recovery import TABLE, Rules, decide
-from perdure.model.decision import Abandon, Ask, Finish, Retry
+from perdure.core import reckoning, recovery
+from perdure.core.recovery import TABLE, Rules, decide, observe
+from perdure.core.strategies import next_strategy
+from perdure.model import entry as e
+from perdure.model.checkpoint import Checkpoint
+from perdure.model.decision import (
+    Abandon,
+    Ask,
+    ChangeStrategy,
+    Condense,
+    Finish,
+    Nudge,
+    Park,
+    Pause,
+    Reask,
+    Retry,
+    RollBack,
+)  # fmt: skip
 from perdure.model.document import Document
 from perdure.model.effect import PRESETS
-from perdure.model.failure import ErrorRecord, Failure
-from perdure.model.ledger import Ledger, OpenAction
+from perdure.model.failure import ErrorRecord, Failure, FailureClass
+from perdure.model.ledger import Ledger, OpenAction, Tried
+from perdure.model.strategy import Strategy
 
 NOW = 1_000_000_000
 
 
-def ledger(failure_class=None, *, failures=0, retries=0, **more):
+DIRECT, OUTLINE, ELSEWHERE = (
+    Strategy("direct", prompt="a"),
+    Strategy("outline", prompt="b"),
+    Strategy("other", model="m"),
+)
+HELP = Strategy("help", change="ask")
+MARKED = Document(checkpoints=[Checkpoint(name="read", seq=7, changed=6, reason="program")])
+
+
+def ledger(failure_class=None, *, failures=0, retries=0, error=None, **more):
     """Return a ledger whose last failure is of that class."""
     last = None
     if failure_class is not None:
-        error = ErrorRecord(type="Odd", message="no", failure_class=failure_class)
+        error = error or ErrorRecord(type="Odd", message="no", failure_class=failure_class)
         last = Failure(failure_class=failure_class, error=error)
-    return Ledger(last_failure=last, failures=failures, retries=retries, **more)
+    return Ledger(last_failure=last, failures=failures, retries=retries, name="t", **more)
 
 
 def opened(preset, **more):
@@ -31,14 +59,45 @@ def opened(preset, **more):
     return {"a1": msgspec.structs.replace(action, **more)}
 
 
+def told(failure_class, **more):
+    """Return an error that says more than its class."""
+    return ErrorRecord(type="Odd", message="no", failure_class=failure_class, **more)
+
+
+PLAIN = Document()
+FULL = {"direct": Tried(rounds=2), "outline": Tried(rounds=2)}
 ROWS = {
-    "effects_open": (ledger("tool", open=opened("irreversible", in_doubt=True)), Ask),
-    "finished": (ledger(), Finish),
-    "passing": (ledger("network", retries=1), Retry),
-    "passing_too_long": (ledger("network", retries=4), Ask),
-    "same_again": (ledger("tool", failures=1), Retry),
-    "limit_reached": (ledger("tool", failures=3), Ask),
-}
+    "effects_open": (PLAIN, ledger("tool", open=opened("irreversible", in_doubt=True)), Ask),
+    "finished": (PLAIN, ledger(), Finish),
+    "already_done": (PLAIN, ledger("stuck"), Finish),
+    "disk_full": (PLAIN, ledger("storage"), Pause),
+    "quota": (PLAIN, ledger("quota", error=told("quota", until=NOW + 1)), Park),
+    "quota_gone": (PLAIN, ledger("quota"), Ask),
+    "auth": (PLAIN, ledger("auth"), Ask),
+    "as_told": (PLAIN, ledger("throttled", retries=1, error=told("throttled", wait_s=9.0)), Retry),
+    "passing": (PLAIN, ledger("network", retries=1), Retry),
+    "fall_back": (PLAIN, ledger("capacity", retries=4, strategies=(DIRECT, ELSEWHERE)), ChangeStrategy),
+    "outage": (PLAIN, ledger("network", retries=4, passing_since=NOW - 1), Retry),
+    "passing_too_long": (PLAIN, ledger("network", retries=4, passing_since=NOW - 6 * 3_600 * 1_000_000), Ask),
+    "condense": (PLAIN, ledger("context", failures=1), Condense),
+    "rephrase": (PLAIN, ledger("refusal", failures=1), Reask),
+    "reask": (PLAIN, ledger("output", failures=1), Reask),
+    "nudge": (PLAIN, ledger("stuck", failures=1), Nudge),
+    "same_again": (PLAIN, ledger("tool", failures=1), Retry),
+    "roll_back": (MARKED, ledger("tool", failures=3, strategies=(DIRECT, OUTLINE)), RollBack),
+    "change_in_place": (
+        Document(impossible_at=9), ledger("tool", failures=3, strategies=(DIRECT, OUTLINE)), ChangeStrategy,
+    ),
+    "ask_for_help": (MARKED, ledger("tool", failures=3, strategies=(DIRECT, HELP), tried=FULL), Ask),
+    "exhausted": (MARKED, ledger("tool", failures=3, strategies=(DIRECT, OUTLINE), tried=FULL), Ask),
+    "limit_reached": (PLAIN, ledger("tool", failures=3), Ask),
+}  # fmt: skip
+
+
+def decided(name, rules=None):
+    """Return what is decided in the case of a row."""
+    document, given, _ = ROWS[name]
+    return decide(document, given, rules or Rules(), NOW, is_reached=name == "already_done")
 
 
 def test_the_docstring_shows_the_table():
@@ -52,27 +111,19 @@ def test_the_docstring_shows_the_table():
 def test_every_row_is_reached():
     """And by the case that bears its name."""
     assert {row.name for row in TABLE} == set(ROWS)
-    for name, (given, kind) in ROWS.items():
-        decision, row = decide(Document(), given, Rules(), NOW)
+    for name, (_, _, kind) in ROWS.items():
+        decision, row = decided(name)
         assert (name, kind) == (row, type(decision))
 
 
-@pytest.mark.parametrize("name", ["effects_open", "passing_too_long", "limit_reached"])
+ASKED = [name for name, (_, _, kind) in ROWS.items() if kind is Ask]
+
+
+@pytest.mark.parametrize("name", ASKED)
 def test_unattended_every_question_is_an_end(name):
     """Where a person would be asked, the task is given up with the same words."""
-    given, _ = ROWS[name]
-    asked, _ = decide(Document(), given, Rules(), NOW)
-    given_up, _ = decide(Document(), given, Rules(unattended=True), NOW)
-    assert Abandon(asked.question) == given_up
-
-
-def test_waits_double_and_have_a_ceiling():
-    """Half a second, one, two, …, a minute."""
-    waits = []
-    for retries in range(1, 12):
-        decision, _ = decide(Document(), ledger("network", retries=retries), Rules(retries_max=99), NOW)
-        waits.append((decision.at - NOW) / 1_000_000)
-    assert [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0] == waits
+    assert len(ASKED) > 5
+    assert Abandon(decided(name)[0].question) == decided(name, Rules(unattended=True))[0]
 
 
 def test_the_tasks_own_limit_counts():
@@ -106,7 +157,131 @@ def test_a_returned_program_is_not_judged_by_a_failure_that_it_has_dealt_with():
 
 def test_deciding_changes_nothing():
     """The same values give the same decision, and are left as they were."""
-    for given, _ in ROWS.values():
-        before = msgspec.json.encode(given)
-        assert decide(Document(), given, Rules(), NOW) == decide(Document(), given, Rules(), NOW)
-        assert before == msgspec.json.encode(given)
+    for name, (document, given, _) in ROWS.items():
+        before = msgspec.json.encode((document, given))
+        assert decided(name) == decided(name)
+        assert before == msgspec.json.encode((document, given))
+
+
+# --- classes --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("failure_class", get_args(FailureClass))
+def test_no_class_is_without_an_end(failure_class):
+    """Whatever fails again and again, with strategies and without: in the end a person is asked, or it is parked."""
+    for strategies in ((), (DIRECT, OUTLINE, ELSEWHERE)):
+        fold, now = Ledger(name="t", strategies=strategies), NOW
+        document = Document()
+        for _ in range(2_000):
+            failed = ErrorRecord(type="Odd", message="no", failure_class=failure_class)
+            reckoning.note_failure(document, fold, observe(failed, fold), now)
+            decision, row = decide(document, fold, Rules(), now)
+            taken = e.DecisionTaken(decision=msgspec.Raw(msgspec.json.encode(decision)), row=row)
+            reckoning.note_decision(fold, taken)
+            if isinstance(decision, Retry):
+                now = decision.at
+            if isinstance(decision, RollBack | ChangeStrategy):
+                chosen = next(one for one in strategies if one.name == decision.strategy)
+                reckoning.note_strategy(document, fold, chosen)
+            if isinstance(decision, Ask | Park | Pause):
+                break
+            reckoning.note_call(fold)
+            now += 1_000
+        else:
+            pytest.fail(f"{failure_class} goes on for ever")
+
+
+def test_an_unknown_error_passes_once_and_is_then_a_wrong_request():
+    """So that what nobody knows can never loop."""
+    odd = ErrorRecord(type="Odd", message="trace 17", failure_class="capacity", is_unknown=True)
+    document, fold = Document(), Ledger(name="t")
+    first = observe(odd, fold)
+    reckoning.note_failure(document, fold, first, NOW)
+    again = observe(msgspec.structs.replace(odd, message="trace 18"), fold)
+    assert [("capacity", False), ("request", True)] == [
+        (one.failure.failure_class, one.counted) for one in (first, again)
+    ]
+
+
+def test_two_equal_errors_of_one_call_do_not_wait_for_the_third():
+    """The strategy is changed at the second; without strategies there is nothing to change, and it waits."""
+    for strategies, row in (((DIRECT, OUTLINE), "roll_back"), ((), "same_again")):
+        assert row == decide(Document(), ledger("tool", failures=2, same=2, strategies=strategies), Rules(), NOW)[1]
+        assert (
+            "same_again"
+            == decide(Document(), ledger("tool", failures=2, same=1, strategies=strategies), Rules(), NOW)[1]
+        )
+
+
+def test_a_wrong_request_is_never_sent_again():
+    """At once another strategy; where there is none, a person."""
+    for strategies, kind in (((DIRECT, OUTLINE), RollBack), ((), Ask)):
+        assert kind is type(decide(Document(), ledger("request", failures=1, strategies=strategies), Rules(), NOW)[0])
+
+
+# --- where to go back to --------------------------------------------------------------------------------------------
+def marks(*seqs, **more):
+    """Return a document with checkpoints at those entries, each holding something of its own."""
+    found = [Checkpoint(name=f"at {seq}", seq=seq, changed=seq - 1, reason="program", **more) for seq in seqs]
+    return Document(checkpoints=found)
+
+
+@pytest.mark.parametrize(("in_a_row", "to_seq"), [(0, 9), (1, 6), (2, 3), (3, 1), (9, 1)])
+def test_the_kth_rollback_goes_to_the_kth_newest_checkpoint(in_a_row, to_seq):
+    """Without verified progress between; in the end to the start."""
+    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE), rollbacks_in_row=in_a_row)
+    assert to_seq == decide(marks(3, 6, 9), given, Rules(), NOW)[0].to_seq
+
+
+def test_checkpoints_that_hold_the_same_count_once_and_failed_ones_never():
+    """Going back twice to the same is going back once."""
+    document = marks(3, 9)
+    document.checkpoints.append(Checkpoint(name="again", seq=10, changed=8, reason="program"))
+    document.checkpoints.append(Checkpoint(name="bad", seq=12, changed=11, reason="program", verdict="failed"))
+    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE))
+    assert [10, 3, 1] == [
+        decide(document, msgspec.structs.replace(given, rollbacks_in_row=k), Rules(), NOW)[0].to_seq for k in range(3)
+    ]
+
+
+def test_no_rollback_passes_a_persons_change():
+    """What somebody has done by hand is not taken back by a machine."""
+    document = marks(3, 9)
+    document.human_at = 5
+    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE), rollbacks_in_row=5)
+    assert 9 == decide(document, given, Rules(), NOW)[0].to_seq
+    document.human_at = 11
+    assert "change_in_place" == decide(document, given, Rules(), NOW)[1]
+
+
+def test_false_information_is_left_past_its_first_use():
+    """And its source is not taken again."""
+    web, books = Strategy("web", source="web"), Strategy("books", source="books", prompt="p")
+    document = marks(3, 6, 9)
+    document.first_uses = {"web": 5}
+    given = ledger("suspicious", failures=1, strategies=(web, Strategy("web2", source="web", prompt="x"), books))
+    given.quarantined = ["web"]
+    decision, _ = decide(document, given, Rules(), NOW)
+    assert (3, "books") == (decision.to_seq, decision.strategy)
+
+
+# --- which strategy -------------------------------------------------------------------------------------------------
+def test_each_strategy_has_two_rounds_and_the_order_is_that_of_the_class():
+    """First rounds come first; the present one comes last among its like."""
+    tools, source = Strategy("tools", prompt="a", tools=("x",)), Strategy("source", prompt="a", source="s")
+    for failure_class, first in (("tool", "tools"), ("suspicious", "source"), ("output", "outline")):
+        document, given = Document(), Ledger(name="t", strategies=(DIRECT, OUTLINE, tools, source))
+        order = []
+        while (following := next_strategy(given, document.strategy, failure_class)) is not None:
+            order.append(following.name)
+            reckoning.note_strategy(document, given, following)
+        assert first == order[0]
+        assert {"direct": 1, "outline": 2, "tools": 2, "source": 2} == dict(Counter(order))
+        assert len(set(order[:3])) == 3
+
+
+def test_what_has_worked_here_comes_first():
+    """A strategy with progress beats its place in the order; a prior of earlier tasks counts in the same way."""
+    tools = Strategy("tools", prompt="a", tools=("x",))
+    given = Ledger(name="t", strategies=(DIRECT, OUTLINE, tools))
+    assert "tools" == next_strategy(given, 0, "tool").name
+    given.tried = {"outline": Tried(progress=4), "tools": Tried(failures=5)}
+    assert "outline" == next_strategy(given, 0, "tool").name

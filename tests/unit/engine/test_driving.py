@@ -10,7 +10,7 @@ from perdure.engine.loading import load_fold
 from perdure.errors import StoreFull, TaskFinished
 from perdure.stores.memory import MemoryStore, MemoryWorld
 from perdure.testing.faults import FaultyStore
-from tests.worlds import DEAD, Death, Play, Stop, World, counted, until
+from tests.worlds import DEAD, IMPATIENT, Death, Play, Stop, World, counted, until
 
 
 class Impatient(World):
@@ -210,7 +210,7 @@ def test_unattended_the_task_fails_instead():
 
 
 def test_a_passing_failure_is_retried_three_times_with_longer_waits():
-    """The wait is written before it is waited; the fourth failure in a row asks a person."""
+    """The wait is written before it is waited; without patience the fourth failure in a row asks a person."""
     world, calls = Impatient(), []
 
     @perdure.tool(effect="pure")
@@ -222,7 +222,7 @@ def test_a_passing_failure_is_retried_three_times_with_longer_waits():
         await task.act(read)
 
     with pytest.raises(perdure.NeedsHuman, match="down"):
-        world.live(Play(program))
+        world.live(Play(program), rules=IMPATIENT)
     assert 4 == len(calls)
     assert 0 == world.fold().ledger.failures
 
@@ -256,9 +256,9 @@ def test_a_kill_in_the_wait_between_two_attempts_goes_on_counting():
     async def program(task):
         await task.act(read)
 
-    assert DEAD == world.live(Play(program), death=Death("during_recovery", 2))
+    assert DEAD == world.live(Play(program), death=Death("during_recovery", 2), rules=IMPATIENT)
     with pytest.raises(perdure.NeedsHuman):
-        world.live(Play(program))
+        world.live(Play(program), rules=IMPATIENT)
     assert len(calls) <= 5
 
 

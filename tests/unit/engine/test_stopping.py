@@ -162,6 +162,7 @@ def test_a_stop_in_the_wait_between_two_attempts(how, ending):
     assert isinstance(ended, ending)
     ledger = world.fold().ledger
     assert ("paused", 0, 1) == (ledger.status, ledger.failures, ledger.retries)
+    world.clock.step_us = 500_000  # the next run waits the rest
     assert "done" == world.live(Play(lambda task: program(task, asyncio.Event())))
 
 

@@ -56,7 +56,12 @@ EVERY_KIND = (
     e.FactStated(text="f"),
     e.FailureObserved(failure=Failure(error=ERROR, failure_class="tool"), counted=True),
     e.DecisionTaken(decision=raw({}), row="r"),
-    e.StrategyChosen(strategy=Strategy("s")),
+    e.StrategyChosen(strategy=Strategy("s", change="ask")),
+    e.StuckNoticed(rule="same", entries=(1, 2), period=1, text="t"),
+    e.HealthChanged(of="tool t", is_bad=True, calls=6, succeeded=2, valid=1),
+    e.WaitBegan(provider="p", until=1_700_000_000_000_000, reason="r"),
+    e.TaskTakenOver(),
+    e.TaskHandedBack(changes=("the plan",), word="w"),
     e.LessonLearned(text="l"),
     e.RollbackBegan(
         to_seq=1,

@@ -156,6 +156,11 @@ class _Fed(msgspec.Struct, frozen=True):
         return self.program.source_digest
 
     @property
+    def reached(self) -> Callable[[Any], object] | None:
+        """As the program's."""
+        return self.program.reached
+
+    @property
     def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]:
         """The function that the engine calls."""
 
