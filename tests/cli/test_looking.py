@@ -252,4 +252,5 @@ def test_every_error_has_an_exit_code_of_its_kind():
         "OutcomeUnknown",
         "ReducerFailed",
         "CheckFailed",
+        "ToolLeftOut",
     } == uncovered

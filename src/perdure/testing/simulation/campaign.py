@@ -20,7 +20,10 @@ from perdure.testing.simulation import Report, simulate
 
 CHUNK: Final = 50
 SHOWN_MAX: Final = 40  # complaints
-_LATER: Final = frozenset({"task_parked", "strategy_chosen", "lesson_learned"})
+_LATER: Final = frozenset({
+    "task_parked", "strategy_chosen", "lesson_learned", "stuck_noticed", "health_changed", "wait_began",
+    "task_taken_over", "task_handed_back",
+})  # fmt: skip
 _ELSEWHERE: Final = frozenset({
     "state_migrated",  # migrations stand beside programs that are found by import path
     "files_captured", "workspace_restored",  # no simulated disk: tests/property and tests/crash have real ones
@@ -30,7 +33,7 @@ _ELSEWHERE: Final = frozenset({
 
 ENTRIES: Final = frozenset(name for _, name, _ in KINDS) - _LATER - _ELSEWHERE  # that this version can make
 CRASHES: Final = frozenset({*crash_points(), "any await"}) - {"during_fork"}
-DECISIONS: Final = frozenset({"effects_open", "passing", "passing_too_long", "same_again", "limit_reached"})
+DECISIONS: Final = frozenset({"effects_open", "passing", "passing_too_long", "same_again", "reask", "limit_reached"})
 
 
 class Campaign(msgspec.Struct, kw_only=True):

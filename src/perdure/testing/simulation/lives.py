@@ -176,7 +176,7 @@ class Life:
         story = self._story
         self.runner = asyncio.current_task()
         async with perdure.open(
-            self.store, clock=story.clock, ids=self._ids, hooks=[self._hear], unattended=story.is_unattended
+            self.store, clock=story.clock, ids=self._ids, hooks=[self._hear], rules=_RULES, unattended=story.is_unattended
         ) as runtime:
             self.runtime = runtime
             beside = asyncio.create_task(self._live_beside(runtime))
