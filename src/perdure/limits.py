@@ -41,6 +41,7 @@ OUTAGE_CEILING_S: Final = 240.0  # of one wait in an outage: under WAIT_INLINE_S
 PASSING_MAX: Final = 1_000  # passing faults of a task since a person has looked
 TOLD_WAIT_MAX_S: Final = 7 * 86_400.0  # a longer one is no answer
 REASKS_MAX: Final = 2  # for answers that were refused, before they count alone
+STUCK_PATIENCE: Final = 10  # actions in a row that close a circle, before a program without strategies is left for it
 NUDGES_MAX: Final = 1
 ROUNDS_MAX: Final = 2  # of each strategy without verified progress
 LESSON_BYTES_MAX: Final = 1 * KIB

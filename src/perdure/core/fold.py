@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from perdure.codec import values
-from perdure.core import awaiting, milestones, reckoning, rollback
+from perdure.core import awaiting, milestones, reckoning, rollback, watching
 from perdure.core.keeping import drop_loose, forget_failed, has_tried, keep, keep_effect_key, keep_outcome, mark_applied
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
@@ -158,7 +158,7 @@ def _question_answered(fold: Fold, header: Header, payload: e.QuestionAnswered, 
         if fold.ledger.question_key != payload.key:
             return  # it waits for something else, or was paused meanwhile
     _set_status(fold, "running", "answered")
-    reckoning.note_answer(fold.ledger)
+    reckoning.note_answer(fold.document, fold.ledger)
 
 
 def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
@@ -228,6 +228,7 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
         provider=payload.provider,
         is_source=payload.source,
         is_poll=payload.poll,
+        is_paid=payload.paid,
         gist=bytes(payload.arguments)[:GIST_BYTES],
     )
 
@@ -248,6 +249,8 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     ledger.tokens_out += payload.tokens_out
     if ledger.strategies:
         reckoning.note_action(fold.document, ledger, action)
+    if action.branch == fold.branch:
+        watching.note_settled(fold.document, ledger, payload, action, (header.seq, header.at))
     if payload.outcome == "failed":
         was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"
         ledger.failed_actions += not was_stopped  # to be stopped is no failure
@@ -314,6 +317,8 @@ def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patch
     if payload.changes:
         fold.files.apply(payload.changes, header.at if payload.action else 0)
         document.files_changed = header.seq
+    if payload.action and payload.changes:
+        watching.note_files(document, payload)
     if payload.action and document.failing:
         document.unproven = milestones.unproven_with(document.unproven, payload.changes, header.seq)
     if payload.uncovered is not None:
@@ -418,7 +423,7 @@ def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patch
     """`jump` has put the earlier document in place, with what its checkpoint held."""
     is_decided = fold.ledger.rollback is not None and bool(fold.ledger.rollback.strategy)
     rollback.end(fold.ledger)
-    reckoning.note_rolled_back(fold.ledger, is_decided=is_decided)
+    reckoning.note_rolled_back(fold.document, fold.ledger, is_decided=is_decided)
     fold.document.changed = header.seq
 
 
@@ -428,6 +433,7 @@ def _recorded_only(_fold: Fold, _header: Header, _payload: e.Payload, _patched: 
 
 def _fact_stated(fold: Fold, _header: Header, payload: e.FactStated, _patched: bool) -> None:  # noqa: FBT001
     fold.ledger.facts.append(payload.text)
+    watching.note_progress(fold.document, fold.ledger)
 
 
 def _snapshot_taken(fold: Fold, _header: Header, payload: e.SnapshotTaken, _patched: bool) -> None:  # noqa: FBT001

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from perdure.core import watching
 from perdure.core.recovery import signature_of
 from perdure.limits import GIST_BYTES
 from perdure.model import entry as e
@@ -31,6 +32,7 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     ledger.same = ledger.same + 1 if signature == ledger.signature else 1
     ledger.signature = signature
     ledger.last_failure, ledger.alarm, ledger.decided = failure, None, None
+    watching.note_left(document, ledger)
     if not observed.counted:  # nothing has followed from the advice yet
         ledger.retries += 1
         ledger.passing += 1
@@ -75,8 +77,9 @@ def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
         ledger.decided = None
 
 
-def note_answer(ledger: Ledger) -> None:
+def note_answer(document: Document, ledger: Ledger) -> None:
     """A person has looked: the counts begin anew, the journal keeps the old ones."""
+    watching.note_left(document, ledger)
     ledger.failures = ledger.retries = ledger.passing = ledger.same = ledger.rollbacks_in_row = 0
     ledger.signature, ledger.advised = "", {}
     ledger.decided = ledger.alarm = None
@@ -90,6 +93,7 @@ def note_word(ledger: Ledger, text: str) -> None:
 
 def note_passed(document: Document, ledger: Ledger, check: str, seq: int) -> None:
     """A check has passed for the first time on this branch; for the first time on any, it is progress of the task."""
+    watching.note_progress(document, ledger)
     ledger.failures = max(0, ledger.failures - 1)
     ledger.advice = None
     if check in ledger.proven:
@@ -111,15 +115,18 @@ def note_strategy(document: Document, ledger: Ledger, strategy: Strategy) -> Non
     ledger.signature, ledger.advised, ledger.advice, ledger.decided = "", {}, None, None
 
 
-def note_rolled_back(ledger: Ledger, *, is_decided: bool) -> None:
+def note_rolled_back(document: Document, ledger: Ledger, *, is_decided: bool) -> None:
     """A branch was left; `is_decided`: by recovery, not by the program or a person."""
+    watching.note_left(document, ledger)
     ledger.rollbacks_in_row += is_decided
     ledger.alarm = None
     ledger.advice = None
 
 
 def note_stuck(ledger: Ledger, noticed: e.StuckNoticed) -> None:
-    """The run goes round in circles: its program is to be left."""
+    """The run goes round in circles: its program may have to be left."""
+    if not watching.is_alarming(ledger):
+        return
     error = ErrorRecord(type="Stuck", message=noticed.text, failure_class="stuck", rule=noticed.rule)
     ledger.alarm = Failure(failure_class="stuck", error=error)
 
@@ -129,7 +136,7 @@ def note_handed_back(document: Document, ledger: Ledger, back: e.TaskHandedBack,
     document.human_at = seq
     changes = "; ".join(back.changes) or "nothing"
     word = f" They say: {back.word}" if back.word else ""
-    note_answer(ledger)
+    note_answer(document, ledger)
     ledger.advice = Advice("observe", f"A person had the task and has changed: {changes}.{word} Look before you act.")
 
 

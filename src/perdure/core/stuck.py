@@ -12,8 +12,8 @@ A cascade; the first rule that holds is the one that is named. Each looks at act
 | `poll` | 100 polls brought nothing new, and hardly any time has passed between them |
 
 No circle: what is declared to wait (`poll`), what has moved on in declared batch work, what goes away by waiting
-(`passing`), what a model says (`thought`), and a run in which something new came about between. A test that is run
-again after an edit is none either: the edit was another call, or wrote another file.
+(`passing`), what a model says to another prompt (`thought`), and a run in which something new came about between. A
+test that is run again after an edit is none either: the edit was another call, or wrote another file.
 
 Answers and calls are compared by marks of 32 bits. Two that differ have the same mark once in four thousand million,
 and a firing takes several in a row, so none rests on one. `note` is called by the fold, for each outcome; what has been
@@ -30,7 +30,7 @@ from zlib import crc32
 
 import msgspec
 
-from perdure.model.trace import Trace
+from perdure.model.trace import Firing, Trace
 
 Text = tuple[bool, str]  # whether it is a key, and what it says
 Changes = tuple[tuple[int, int], ...]  # marks (before, after) of places with what stands there; 0 = not known
@@ -70,21 +70,12 @@ class Step(msgspec.Struct, kw_only=True, gc=False):
     failed: bool = False
     passing: bool = False  # failed in a way that goes away by waiting: whoever waits counts these
     poll: bool = False  # declared to wait, or asked for freshly on purpose
-    thought: bool = False  # a model call: its words change whether anything moves or not
+    thought: bool = False  # a model call: as long as it is asked otherwise, what it says shows nothing
     batch: bool = False  # in the body of an `each` loop or of a `map`: a finite list
     item: str = ""  # of a batch: at which element, where that is known
     changes: Changes = ()  # of the state, by its patch
     files: Changes = ()  # that it wrote
     at: int = 0  # UTC, microseconds
-
-
-class Firing(msgspec.Struct, frozen=True, kw_only=True):
-    """That the task goes in circles, with what shows it."""
-
-    rule: str
-    entries: tuple[int, ...]  # seqs of the outcomes
-    period: int  # how many actions make one round; 0 = no order in it
-    text: str  # for people
 
 
 def note_fact(trace: Trace) -> None:
@@ -103,7 +94,7 @@ def note_reset(trace: Trace) -> None:
 
 def note(trace: Trace, step: Step, rules: StuckRules = DEFAULT) -> Firing | None:
     """Take in a settled action; return what shows that it closes a circle, if it does: each time anew."""
-    if step.passing or step.thought:
+    if step.passing:
         return None
     tool = crc32(step.tool.encode())
     answer = crc32(step.observation, tool)
@@ -111,6 +102,8 @@ def note(trace: Trace, step: Step, rules: StuckRules = DEFAULT) -> Firing | None
         return _note_poll(trace, step, answer, rules)
     call = crc32(step.digest, tool)
     is_new_call = _add(trace, call)
+    if step.thought and is_new_call:
+        return None
     if step.failed or not is_new_call:  # this alone may be a repetition: its ids and times do not count
         answer = crc32(_without_chance(step.observation, with_numbers=step.failed), tool)
     is_new_answer = _add(trace, answer)

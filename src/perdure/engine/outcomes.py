@@ -20,6 +20,7 @@ from perdure.core.resume import Call
 from perdure.engine import arguments, crashpoints, marking
 from perdure.engine.boundary import Boundary
 from perdure.engine.loops import Place
+from perdure.engine.noticing import notice_circle
 from perdure.engine.session import Session
 from perdure.errors import ReducerFailed, UsageError
 from perdure.limits import EDIT_WAIT_S, ERROR_MESSAGE_BYTES_MAX
@@ -185,6 +186,8 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
             failure.__cause__ = caught.error
     settled = _settled(session, work, ending, patch, unapplied)
     seq = session.put(settled, operations=operations, blobs=ending.writer.blobs)
+    if session.fold.ledger.circling:
+        notice_circle(session)
     if marking.is_concerned(session, work):
         marking.mark_outcome(session, work, ending, settled)
     if work.call.effect.retry in GUARDED:

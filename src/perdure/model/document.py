@@ -6,6 +6,7 @@ import msgspec
 
 from perdure.model.checkpoint import Checkpoint, Position
 from perdure.model.files import Uncovered
+from perdure.model.trace import Trace
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):  # part of no cycle, and many
@@ -45,6 +46,8 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     uncovered: tuple[Uncovered, ...] = ()  # paths of the workspace that no capture holds
     edited: int = 0  # seq of the last edit: what was anchored before it answers no call any more
     human_at: int = 0  # seq of the last change that a person has made by hand
+    trace: Trace = msgspec.field(default_factory=Trace)
+    written: dict[str, tuple[tuple[int, int], ...]] = {}  # by an action that is not settled yet: marks of files
     first_uses: dict[str, int] = {}  # source of information -> entry that first used it on this branch
     asking: dict[str, str] = {}  # questions of the program that are not answered, by key, oldest first
     answers: dict[str, str] = {}  # to its questions on this branch, by key

@@ -14,6 +14,7 @@ from perdure.model.failure import Failure
 from perdure.model.ids import Holder
 from perdure.model.status import Status
 from perdure.model.strategy import Strategy
+from perdure.model.trace import Firing
 
 
 class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):  # part of no cycle
@@ -39,6 +40,7 @@ class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     is_source: bool = False
     is_poll: bool = False
     strategy: str = ""
+    is_paid: bool = False
     gist: bytes = b""  # of the arguments: their first bytes as encoded
 
 
@@ -120,6 +122,8 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     same: int = 0  # how often it came in a row
     advised: dict[str, int] = {}  # how often each kind of advice was given since the last progress or strategy
     advice: Advice | None = None  # for the program, until something follows from it
+    circling: int = 0  # how many actions in a row have closed a circle
+    firing: Firing | None = None  # what shows it
     alarm: Failure | None = None  # noticed beside the program, which is still to be left for it
     decided: Decision | None = None  # and not yet obeyed
     decided_row: str = ""

@@ -21,3 +21,12 @@ class Trace(msgspec.Struct, kw_only=True, omit_defaults=True):
     arguments: bytes = b""  # of the last step, cut
     answer: int = 0  # mark of its tool and observation
     item: str = ""  # where it was in declared batch work
+
+
+class Firing(msgspec.Struct, frozen=True, kw_only=True):
+    """That the task goes in circles, with what shows it."""
+
+    rule: str
+    entries: tuple[int, ...]  # seqs of the outcomes
+    period: int  # how many actions make one round; 0 = no order in it
+    text: str  # for people

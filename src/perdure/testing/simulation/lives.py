@@ -19,6 +19,8 @@ import perdure
 from perdure.codec.entries import first_prev, unpack_all
 from perdure.core import snapshots
 from perdure.core.fold import Fold
+from perdure.core.recovery import Rules
+from perdure.core.retrying import Patience
 from perdure.engine import crashpoints, leases
 from perdure.engine.loading import load_fold
 from perdure.errors import PerdureError
@@ -41,6 +43,8 @@ TASK: Final = "job"
 NEIGHBOUR: Final = "next door"
 LIVES_MAX: Final = 40
 RIVALS: Final = 1000  # numbers of their lives begin here
+_RULES: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
+_RULES: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
 _PATIENCE_S: Final = 3.0  # by then every request has arrived
 _AUDITS_MAX: Final = 2
 _UNRECORDED_MAX: Final = 10  # free calls whose intents died with their process
@@ -176,7 +180,12 @@ class Life:
         story = self._story
         self.runner = asyncio.current_task()
         async with perdure.open(
-            self.store, clock=story.clock, ids=self._ids, hooks=[self._hear], rules=_RULES, unattended=story.is_unattended
+            self.store,
+            clock=story.clock,
+            ids=self._ids,
+            hooks=[self._hear],
+            rules=_RULES,
+            unattended=story.is_unattended,
         ) as runtime:
             self.runtime = runtime
             beside = asyncio.create_task(self._live_beside(runtime))

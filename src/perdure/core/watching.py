@@ -1,0 +1,86 @@
+"""Shows the stuck detector (`core/stuck.py`) each settled action as the fold has it. Part of the fold.
+
+Here stands what of an action is shown: marks of what it has written, and where in declared batch work it stood. Called
+by `core/fold.py` for the kinds of entries that matter.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+from perdure.core import stuck
+from perdure.core.stuck import Step
+from perdure.limits import STUCK_PATIENCE
+from perdure.model import entry as e
+from perdure.model.document import Document
+from perdure.model.ledger import Ledger, OpenAction
+
+_OBSERVATION_BYTES_MAX: Final = 64 * 1024
+_MAP: Final = "map "
+_WAITED_FOR: Final = frozenset({"network", "capacity", "throttled", "timeout", "quota", "auth", "cancelled"})
+
+
+def note_settled(
+    document: Document, ledger: Ledger, settled: e.ActionSettled, action: OpenAction, at: tuple[int, int]
+) -> None:
+    """An action has ended with entry `at` = (seq, time): note whether the run goes in circles now."""
+    error = settled.error
+    seen = f"{error.type}: {error.message}".encode() if error is not None else bytes(settled.result)
+    if len(seen) > _OBSERVATION_BYTES_MAX:
+        seen = seen[:_OBSERVATION_BYTES_MAX] + crc32(seen).to_bytes(4, "big")
+    patch = bytes(settled.patch)
+    step = Step(
+        seq=at[0],
+        tool=action.tool,
+        arguments=action.gist,
+        digest=action.digest,
+        observation=seen,
+        failed=settled.outcome == "failed",
+        passing=error is not None and error.failure_class in _WAITED_FOR,
+        poll=action.is_poll,
+        thought=action.is_paid,
+        batch=bool(action.loop) or action.key.startswith(_MAP),
+        item=action.key.partition("/")[0] if action.loop else action.key,
+        changes=((0, crc32(patch, crc32(seen))),) if patch else (),
+        files=document.written.pop(action.action, ()) if document.written else (),
+        at=at[1],
+    )
+    firing = stuck.note(document.trace, step)
+    if firing is None and (step.thought or step.passing or step.poll):
+        return  # it says nothing of whether the circle goes on
+    ledger.circling = ledger.circling + 1 if firing is not None else 0
+    ledger.firing = firing
+
+
+def note_files(document: Document, captured: e.FilesCaptured) -> None:
+    """Files were changed by an action that is not settled yet."""
+    marks = ((0, crc32(repr((change.path, change.node)).encode())) for change in captured.changes[:64])
+    document.written[captured.action] = (*document.written.get(captured.action, ()), *marks)
+
+
+def note_progress(document: Document, ledger: Ledger) -> None:
+    """Something was verified: what came before it counts no more."""
+    stuck.note_fact(document.trace)
+    ledger.circling = 0
+
+
+def note_left(document: Document, ledger: Ledger) -> None:
+    """The program was left for something: what comes now is another attempt."""
+    stuck.note_reset(document.trace)
+    ledger.circling, ledger.firing = 0, None
+    document.written.clear()
+
+
+def is_due(ledger: Ledger) -> bool:
+    """Whether a circle is to be noted now: when it is first seen, and when it has been left alone for too long."""
+    return ledger.circling in {1, STUCK_PATIENCE}
+
+
+def is_alarming(ledger: Ledger) -> bool:
+    """Whether the program is to be left for it.
+
+    One with strategies at once. One without is no agent that says so: a retry loop of its own is no endless loop, so it
+    is left alone for longer.
+    """
+    return bool(ledger.strategies) or ledger.circling >= STUCK_PATIENCE
