@@ -22,6 +22,7 @@ seen is in `model/trace.py`. How well this agrees with people: docs/explanation/
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,6 +42,7 @@ _OBSERVATION_BYTES_MAX: Final = 4096  # that are looked at where texts are compa
 _LONG_ANSWER_BYTES: Final = 200  # "ok" is the answer to many questions, a page is not
 _PERIOD_MAX: Final = 6
 _STEPS_MAX: Final = 40  # that are kept: twice what the longest cycle needs
+_UNLIKE_LOOK: Final = 64  # of so many calls with the same long answer, one is held against the last at least
 _POLL_US: Final = 10_000  # time between polls which is as good as none
 
 
@@ -81,7 +83,7 @@ class Step(msgspec.Struct, kw_only=True, gc=False):
 def note_fact(trace: Trace) -> None:
     """A verified fact is progress: what came before it counts no more. What was seen is still known."""
     trace.steps.clear()
-    trace.idle = trace.polls = 0
+    trace.idle = trace.polls = trace.unlike = 0
 
 
 def note_reset(trace: Trace) -> None:
@@ -92,11 +94,38 @@ def note_reset(trace: Trace) -> None:
     trace.arguments, trace.answer, trace.item = b"", 0, ""
 
 
+def note_news(trace: Trace, seq: int, tool: str, call: tuple[bytes, bytes], observation: bytes) -> bool:
+    """Take in a success of a call that was not made of late; return False where that takes a closer look by `note`.
+
+    This is nearly every action of a run that is well, so it is kept short. `call` = (digest, arguments) of a `Step`.
+    """
+    tool_mark = _mark_of(tool)
+    mark, answer = crc32(call[0], tool_mark), crc32(observation, tool_mark)
+    recent, older = trace.recent, trace.older
+    if mark in recent or mark in older:
+        return False
+    if answer == trace.answer and len(observation) >= _LONG_ANSWER_BYTES:
+        unlike = trace.unlike
+        if not unlike or not unlike & (unlike - 1) or not unlike % _UNLIKE_LOOK:
+            return False
+        trace.unlike = unlike + 1
+    recent[mark] = recent[answer] = 0
+    if len(recent) >= _MARKS_MAX:
+        trace.older, trace.recent = recent, {}
+    steps = trace.steps
+    steps.append((seq, mark ^ answer, mark ^ answer))
+    if len(steps) > _STEPS_MAX:
+        del steps[: _STEPS_MAX // 2]
+    trace.idle = trace.polls = 0
+    trace.arguments, trace.answer, trace.item = call[1], answer, ""
+    return True
+
+
 def note(trace: Trace, step: Step, rules: StuckRules = DEFAULT) -> Firing | None:
     """Take in a settled action; return what shows that it closes a circle, if it does: each time anew."""
     if step.passing:
         return None
-    tool = crc32(step.tool.encode())
+    tool = _mark_of(step.tool)
     answer = crc32(step.observation, tool)
     if step.poll:
         return _note_poll(trace, step, answer, rules)
@@ -114,9 +143,10 @@ def note(trace: Trace, step: Step, rules: StuckRules = DEFAULT) -> Firing | None
     if has_moved_on or (step.files and _add_changes(trace, step.files)):
         note_fact(trace)
         is_new = True
-    exact = crc32(answer.to_bytes(4, "big"), call)
+    exact = call ^ answer
     may_be_like = not is_new_answer and (step.failed or len(step.observation) >= _LONG_ANSWER_BYTES)
     is_like = may_be_like and _is_like_last(trace, step, answer, rules.near)
+    trace.unlike = 0 if is_like else trace.unlike + 1
     like = trace.steps[-1][1] if is_like else exact
     trace.steps.append((step.seq, like, exact))
     if len(trace.steps) > _STEPS_MAX:
@@ -129,15 +159,20 @@ def note(trace: Trace, step: Step, rules: StuckRules = DEFAULT) -> Firing | None
     return _find_circle(trace, step, rules)
 
 
+@functools.lru_cache
+def _mark_of(tool: str) -> int:
+    return crc32(tool.encode())
+
+
 def _add(trace: Trace, mark: int) -> bool:
     """Return whether `mark` was not seen of late; it has been now."""
     recent = trace.recent
     if mark in recent:
         return False
-    recent.add(mark)
+    recent[mark] = 0
     is_new = mark not in trace.older
     if len(recent) >= _MARKS_MAX:
-        trace.older, trace.recent = recent, set()
+        trace.older, trace.recent = recent, {}
     return is_new
 
 

@@ -25,6 +25,12 @@ def note_settled(
     document: Document, ledger: Ledger, settled: e.ActionSettled, action: OpenAction, at: tuple[int, int]
 ) -> None:
     """An action has ended with entry `at` = (seq, time): note whether the run goes in circles now."""
+    is_plain = settled.outcome == "succeeded" and settled.error is None and not (action.is_poll or action.is_paid)
+    if is_plain and not document.written:
+        call = (action.digest, action.gist)
+        if stuck.note_news(document.trace, at[0], action.tool, call, bytes(settled.result)):
+            ledger.circling = 0
+            return
     error = settled.error
     seen = f"{error.type}: {error.message}".encode() if error is not None else bytes(settled.result)
     if len(seen) > _OBSERVATION_BYTES_MAX:

@@ -39,7 +39,6 @@ class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     provider: str = ""
     is_source: bool = False
     is_poll: bool = False
-    strategy: str = ""
     is_paid: bool = False
     gist: bytes = b""  # of the arguments: their first bytes as encoded
 

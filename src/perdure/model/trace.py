@@ -13,9 +13,10 @@ class Trace(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The last settled actions, and marks (32 bits each) of what was seen not long ago."""
 
     steps: list[tuple[int, int, int]] = []  # seq, mark of the first one that it is like, its own mark
-    recent: set[int] = set()  # marks of calls, answers and changes
-    older: set[int] = set()  # the generation before; what is met again moves to `recent`
+    recent: dict[int, int] = {}  # marks of calls, answers and changes (the keys: in their order, as no set has)
+    older: dict[int, int] = {}  # the generation before; what is met again moves to `recent`
     idle: int = 0  # how many actions in a row have brought nothing new
+    unlike: int = 0  # how often in a row the same long answer came to calls that were not nearly the same
     polls: int = 0  # how many in a row were polls that brought nothing new
     polled_from: int = 0  # when the first of these was settled: UTC, microseconds
     arguments: bytes = b""  # of the last step, cut

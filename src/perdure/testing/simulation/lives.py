@@ -43,9 +43,8 @@ TASK: Final = "job"
 NEIGHBOUR: Final = "next door"
 LIVES_MAX: Final = 40
 RIVALS: Final = 1000  # numbers of their lives begin here
-_RULES: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
-_RULES: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
-_PATIENCE_S: Final = 3.0  # by then every request has arrived
+_RECOVERY: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
+_RECOVERY: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
 _AUDITS_MAX: Final = 2
 _UNRECORDED_MAX: Final = 10  # free calls whose intents died with their process
 _RARE: Final = frozenset({"after_checkpoint", "during_rollback", "during_recovery"})
@@ -184,7 +183,7 @@ class Life:
             clock=story.clock,
             ids=self._ids,
             hooks=[self._hear],
-            rules=_RULES,
+            rules=_RECOVERY,
             unattended=story.is_unattended,
         ) as runtime:
             self.runtime = runtime
