@@ -133,8 +133,9 @@ class Leases(Protocol):
         """Grant the lease to `holder` if its epoch still is `over`; return it with epoch `over + 1`.
 
         With `beats`, only if it has not been renewed since it had so many. It ends `ttl_s` after its last renewal.
-        Whether the present holder may be robbed is the caller's judgement (`engine/leases.py`); this compares and
-        swaps. Raises TaskBusy naming the present holder when another was faster, TaskUnknown.
+        Whether the present holder may be robbed is the caller's judgement (`engine/leases.py`), also while he lives
+        and his lease stands; this compares and swaps. Raises TaskBusy naming the present holder when another was
+        faster, TaskUnknown.
         """
         ...
 
