@@ -14,6 +14,7 @@ import perdure
 from perdure.core.effects_table import POINTS, RESUME, ROLLBACK
 from perdure.core.recovery import TABLE
 from perdure.model import entry
+from perdure.model.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -44,7 +45,7 @@ def render_kinds() -> str:
     source = inspect.getsource(entry)
     classes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
     lines = source.splitlines()
-    return "\n\n".join(_kind(name, number, classes[kind.__name__], lines) for number, name, kind in entry.KINDS)
+    return "\n\n".join(_kind(name, number, classes[kind.__name__], lines) for number, name, kind in KINDS)
 
 
 def render_decisions() -> str:
