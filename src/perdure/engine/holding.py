@@ -30,7 +30,7 @@ from perdure.engine.matching import taken_over
 from perdure.engine.rollback import finish_rollback
 from perdure.engine.scribe import Scribe
 from perdure.engine.sequencer import Sequencer
-from perdure.engine.session import Session, World
+from perdure.engine.session import Session, World, deliver_last
 from perdure.engine.snapshotting import Snapshotter
 from perdure.engine.takeover import refuse_taken, refuse_under_way
 from perdure.engine.ticker import Ticker
@@ -103,6 +103,7 @@ class Holding:
         await self.scribe.close()
         self._presence.end()
         self._world.threads.shutdown(wait=False, cancel_futures=True)
+        await deliver_last(self._world.hooks)
 
     # --- opening ----------------------------------------------------------------------------------------------------
     async def _find(self, name: str) -> TaskSummary | None:

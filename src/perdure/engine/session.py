@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shlex
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -42,7 +42,7 @@ from perdure.model.ids import Holder
 from perdure.model.outcome import Outcome
 from perdure.model.patch import Op, ops_to_value
 from perdure.model.status import UNFINISHED
-from perdure.ports import Clock, Hook, Ids, Store
+from perdure.ports import Clock, Delivering, Hook, Ids, Store
 from perdure.tools import Tool
 
 if TYPE_CHECKING:
@@ -325,3 +325,15 @@ def call_hook(hook: Hook, task: str, event: str, fields: Mapping[str, Any]) -> N
         hook(task, event, fields)
     if caught.error is not None:
         log.error("hook_failed event=%s task=%s", event, task, exc_info=caught.error)
+
+
+async def deliver_last(hooks: Sequence[Hook]) -> None:
+    """Wait, a bounded time, until the hooks that deliver beside the tasks have delivered: the runtime ends."""
+    await asyncio.gather(*(_deliver_last(hook) for hook in hooks if isinstance(hook, Delivering)))
+
+
+async def _deliver_last(hook: Delivering) -> None:
+    with Boundary() as caught:
+        await hook.delivered()
+    if caught.error is not None:
+        log.error("hook_failed event=delivered", exc_info=caught.error)
