@@ -66,13 +66,14 @@ async def _make(task: perdure.Task, kit: Kit, goal: int, move: dict[str, Any]) -
         return
     answer = await task.act(tool, **move["arguments"], then=then)
     if step == "wait":
-        await _wait(task, tool, goal, answer, then)
+        await _wait(task, kit, tool, answer, then)
 
 
-async def _wait(task: perdure.Task, tool: Any, goal: int, answer: str, then: Any) -> None:
+async def _wait(task: perdure.Task, kit: Kit, tool: Any, answer: str, then: Any) -> None:
     """Every other sub-goal is waited for here; else it is the model that asks again and again."""
+    goal = task.state["done"]
     while answer == "pending":
-        await asyncio.sleep(BACK_OFF_S)
+        await asyncio.sleep(BACK_OFF_S * kit.pace)
         if goal % 2:
             return
         answer = await task.act(tool, goal, then=then)

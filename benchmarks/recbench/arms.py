@@ -25,6 +25,12 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     is_resumed: bool = True  # a killed or parked run is started again, and a person settles what is in doubt
     knows: bool = False  # the agent is told which strategy is right, and what is a loop
 
+    def brisk_rules(self, pace: float) -> Rules:
+        """Return the rules where everything takes `pace` times as long."""
+        patience = self.rules.patience
+        brisk = msgspec.structs.replace(patience, base_s=patience.base_s * pace, ceiling_s=patience.ceiling_s * pace)
+        return msgspec.structs.replace(self.rules, patience=brisk)
+
 
 _NOTHING: Final = Rules(
     patience=Patience(retries_max=0, outage_s=0.0), rolls_back=False, changes_strategy=False, nudges=False, reasks=False

@@ -1,4 +1,4 @@
-"""The two worlds in memory: a desk with orders and money, and a maze of tools that lie or refuse.
+"""The worlds in memory: a desk with orders and money, and a maze of tools that lie or refuse.
 
 Both have the same shape (read, prepare, wait, commit, tell), so that one program drives them; what a tool does to the
 world differs, and in the maze it is the tools that a strategy prefers which fail. Called by the agent and the stage.
@@ -6,6 +6,7 @@ world differs, and in the maze it is the tools that a strategy prefers which fai
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from benchmarks.recbench import errors
@@ -50,6 +51,10 @@ class Kit(World):
         if goal == self.truth.overflows_at and nth == 1:
             tokens = LONG_TOKENS
         return {"goal": goal, "value": value, "tokens": tokens}
+
+    def write_files(self, goal: int, value: int, source: int) -> None:
+        """Write what a part consists of; only the pipeline has files."""
+        raise NotImplementedError
 
     def look(self, goal: int) -> str:
         """Return whether something slow is ready."""
@@ -103,6 +108,10 @@ class Kit(World):
 class Desk(Kit):
     """Orders and money."""
 
+    tool_of: Mapping[str, str] = {
+        "read": "look_up", "prepare": "reserve", "wait": "delivery", "commit": "charge", "tell": "mail"
+    }  # fmt: skip
+
     def steps(self, goal: int) -> tuple[str, ...]:
         """See Kit."""
         waits = ("wait",) if self.truth.scenario.polls else ()
@@ -120,7 +129,7 @@ class Desk(Kit):
             arguments["value"] += 100 + strategy
         if wrong == "tool":
             arguments["value"] = -1
-        return {"tool": _DESK_TOOL[step], "arguments": arguments}
+        return {"tool": self.tool_of[step], "arguments": arguments}
 
 
 class Maze(Kit):
@@ -158,5 +167,4 @@ class Maze(Kit):
         return {"tool": _MAZE_TOOL[step], "arguments": arguments}
 
 
-_DESK_TOOL: Final = {"read": "look_up", "prepare": "reserve", "wait": "delivery", "commit": "charge", "tell": "mail"}
 _MAZE_TOOL: Final = {"prepare": "turn", "wait": "gate", "commit": "walk"}

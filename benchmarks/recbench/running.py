@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from benchmarks.recbench import arms, stage, truth
+from benchmarks.recbench import arms, pipeline, stage, truth
 from benchmarks.recbench.measuring import Record, measure
 
 THEORY_ARMS = ("nothing", "perdure", "oracle")
@@ -23,8 +23,14 @@ class Job(msgspec.Struct, frozen=True):
     count: int
 
 
-def jobs(*, seeds: int, alone: int, block: int = 20) -> Iterator[Job]:
-    """Return what is to be played: `seeds` of "all" and of the truth alone, `alone` of each fault by itself."""
+def jobs(*, seeds: int, alone: int, files: int, block: int = 20) -> Iterator[Job]:
+    """Return what is to be played: `seeds` of "all" (twice as many of the truth alone), `alone` of each fault by itself.
+
+    `files`: so many of "all" in the world with real files and real kills.
+    """
+    for arm in arms.BY_NAME:
+        for first in range(0, files, 5):
+            yield Job("files", truth.ALL.name, arm, first, min(5, files - first))
     for world in stage.KITS:
         for name in truth.SCENARIOS:
             is_theory = name == truth.ONLY_TRUTH.name
@@ -37,9 +43,11 @@ def jobs(*, seeds: int, alone: int, block: int = 20) -> Iterator[Job]:
 def run(job: Job) -> list[Record]:
     """Play one job."""
     scenario, arm = truth.SCENARIOS[job.scenario], arms.BY_NAME[job.arm]
+    seeds = range(job.first, job.first + job.count)
+    if job.world == "files":
+        return [pipeline.play(scenario, arm, seed) for seed in seeds]
     return [
-        measure(job.world, job.scenario, job.arm, seed, stage.play(job.world, scenario, arm, seed))
-        for seed in range(job.first, job.first + job.count)
+        measure(job.world, job.scenario, job.arm, seed, stage.play(job.world, scenario, arm, seed)) for seed in seeds
     ]
 
 

@@ -99,7 +99,7 @@ class Run:
         ended: asyncio.Future[tuple[str, str]] = self.loop.create_future()
         task = self.loop.spawn(process, self._work(ids))
         process.at_death = lambda: None if ended.done() else ended.set_result(("killed", ""))
-        task.add_done_callback(lambda done: None if ended.done() else ended.set_result(_ending_of(done)))
+        task.add_done_callback(lambda done: None if ended.done() else ended.set_result(ending_of(done)))
         try:
             return await ended
         finally:
@@ -110,7 +110,7 @@ class Run:
     async def _work(self, ids: ChanceIds) -> object:
         tools.here.set(self.world)
         store = MemoryStore(self.memory, self.clock)
-        async with Runtime(store, self.clock, ids, hooks=(_hear,), rules=self.arm.rules) as runtime:
+        async with Runtime(store, self.clock, ids, hooks=(hear,), rules=self.arm.rules) as runtime:
             if self.ending[0] in {"", "killed"}:  # as whatever supervises a process does it
                 return await runtime.run(self.arm.program, TASK, goal=GOAL)
             return await runtime.resume(TASK, self.arm.program)
@@ -173,13 +173,14 @@ def play(kit: str, scenario: Scenario, arm: Arm, seed: int) -> Played:
     )
 
 
-def _hear(task: str, event: str, fields: Mapping[str, Any]) -> None:
+def hear(task: str, event: str, fields: Mapping[str, Any]) -> None:
+    """Note which action is under way, so that the world can say which one has met a fault."""
     del task
     if event == "action_started":
         current_action.set(fields["action"])
 
 
-def _ending_of(done: asyncio.Task[Any]) -> tuple[str, str]:
+def ending_of(done: asyncio.Task[Any]) -> tuple[str, str]:
     """Return how a life ended that was not killed. What is none of the endings of a run is a fault of ours, and raised."""
     if done.cancelled():
         return "cancelled", ""

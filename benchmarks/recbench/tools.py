@@ -143,6 +143,29 @@ async def walk(goal: int, value: int, key: perdure.EffectKey) -> dict[str, Any]:
     return await _write("walk", "commit", goal, value, key)
 
 
+@perdure.tool(effect="idempotent", timeout_s=TIMEOUT_S)
+async def publish(goal: int, value: int, key: perdure.EffectKey) -> dict[str, Any]:
+    """Publish a part."""
+    return await _write("publish", "commit", goal, value, key)
+
+
+@perdure.tool(
+    effect="workspace", paths=("part_{goal}.txt", "draft_{goal}_{source}.txt"), name="write_part", timeout_s=TIMEOUT_S
+)
+async def write_part(goal: int, value: int, source: int) -> dict[str, Any]:
+    """Write a part, and the draft that led to it."""
+    kit = _kit()
+
+    def do() -> dict[str, Any]:
+        if value < 0:
+            kit.inject("tool", goal)
+            raise errors.of_tool("tool", "write_part", 0)
+        kit.write_files(goal, value, source)
+        return {"value": value}
+
+    return await kit.serve("write_part", goal, do)
+
+
 @perdure.tool(effect="irreversible", timeout_s=TIMEOUT_S)
 async def mail(goal: int, value: int) -> dict[str, Any]:
     """Tell the customer; mail has no key."""
@@ -204,9 +227,10 @@ async def _take_back(tool: str, kind: str, goal: int, value: int | str, key: str
 STEP_OF: Final = {
     "look_up": "read", "lantern": "read", "map": "read", "compass": "read", "reserve": "prepare", "turn": "prepare",
     "delivery": "wait", "gate": "wait", "charge": "commit", "walk": "commit", "mail": "tell",
-    "look_around": "", "finish": "",
+    "write_part": "prepare", "publish": "commit", "look_around": "", "finish": "",
 }  # fmt: skip
 TOOLS: Final[dict[str, perdure.Tool[..., Any]]] = {
     "look_up": look_up, "lantern": lantern, "map": map_, "compass": compass, "look_around": look_around,
     "reserve": reserve, "turn": turn, "delivery": delivery, "gate": gate, "charge": charge, "walk": walk, "mail": mail,
+    "write_part": write_part, "publish": publish,
 }  # fmt: skip

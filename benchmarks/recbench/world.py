@@ -10,13 +10,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final, Literal
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from benchmarks.recbench import errors
 from benchmarks.recbench.truth import Grip, Truth
-from perdure.testing.clock import FakeClock
 
 MODEL_S: Final = 2.0  # how long the model thinks
 TOOL_S: Final = 0.3
@@ -28,8 +27,8 @@ QUOTA_S: Final = 6 * 3600.0
 current_action: Final[ContextVar[str]] = ContextVar("recbench_action", default="")
 
 # What an interrupted call meets, and how often; the second word says whether the effect has happened by then.
-_MODEL_FAULTS: Final = (("throttled", 4), ("capacity", 3), ("reset", 2), ("read", 2), ("hang", 1))
-_TOOL_FAULTS: Final = (("capacity", 3), ("reset", 2), ("read", 3), ("hang", 2))
+MODEL_FAULTS: Final = (("throttled", 4), ("capacity", 3), ("reset", 2), ("read", 2), ("hang", 1))
+TOOL_FAULTS: Final = (("capacity", 3), ("reset", 2), ("read", 3), ("hang", 2))
 CLASS_OF: Final = {
     "throttled": "throttled",
     "capacity": "capacity",
@@ -44,6 +43,12 @@ CLASS_OF: Final = {
     "request": "request",
     "loop": "stuck",
 }
+
+
+class Timer(Protocol):
+    """What the world needs of a clock."""
+
+    def monotonic(self) -> float: ...  # noqa: D102 - seconds since the run began
 
 
 class OverspentError(BaseException):
@@ -86,8 +91,10 @@ class World:
     """The services together, their books, and what was done to whom."""
 
     goal_word = "order"
+    model_faults = MODEL_FAULTS
+    tool_faults = TOOL_FAULTS
 
-    def __init__(self, truth: Truth, clock: FakeClock, *, knows: bool) -> None:
+    def __init__(self, truth: Truth, clock: Timer, *, knows: bool) -> None:
         self.truth = truth
         self.clock = clock
         self.knows = knows  # the agent is the oracle
@@ -98,8 +105,11 @@ class World:
         self.loop: Loop | None = None
         self.quota_until_s = 0.0
         self.deepest = 0  # how many steps were passed at most, over all sub-goals
-        self.progressed_s: list[tuple[float, int]] = []
-        self._met: Counter[tuple[object, ...]] = Counter()
+        self.met: Counter[str] = Counter()
+        self.pace = 1.0  # how long everything takes, beside what it would take in earnest
+
+    def keep(self) -> None:
+        """Something has changed: a world that is to outlive its process writes itself down here."""
 
     # --- books ------------------------------------------------------------------------------------------------------
     def write(self, kind: str, goal: int, value: Any, key: str = "") -> Row:
@@ -109,6 +119,7 @@ class World:
                 return row
         row = Row(kind=kind, goal=goal, value=value, key=key)
         self.rows.append(row)
+        self.keep()
         return row
 
     def standing(self, kind: str, goal: int) -> list[Row]:
@@ -120,17 +131,20 @@ class World:
         for row in reversed(self.standing(kind, goal)):
             if row.value == value:
                 row.undone = True
+                self.keep()
                 return
 
     # --- calls ------------------------------------------------------------------------------------------------------
     def nth(self, *what: object) -> int:
         """Count `what`, and return the how-manieth it is."""
-        self._met[what] += 1
-        return self._met[what]
+        name = " ".join(map(str, what))
+        self.met[name] += 1
+        return self.met[name]
 
     def count(self, tool: str) -> None:
         """Count a call. Raises OverspentError where there were too many."""
         self.calls[tool] += 1
+        self.keep()
         if self.calls.total() > CALLS_MAX:
             raise OverspentError
 
@@ -138,10 +152,10 @@ class World:
         """One call of a service about `goal`: `do()`, unless something happens before or after it."""
         self.count(tool)
         draw = self.truth.chance("call", tool, goal, self.nth("call", tool, goal))
-        await asyncio.sleep(TOOL_S)
+        await asyncio.sleep(TOOL_S * self.pace)
         if not draw.holds(self.truth.scenario.interrupted):
             return do()
-        what = draw.weighted(_TOOL_FAULTS)
+        what = draw.weighted(self.tool_faults)
         fault = self.inject(what, goal)
         if what != "capacity" and draw.holds(0.5):
             do()  # the effect happens, the answer is lost
@@ -152,15 +166,15 @@ class World:
     async def interrupt_model(self, provider: int, goal: int, nth: int) -> None:
         """Let a call of the model meet what the scenario has for it."""
         draw = self.truth.chance("model", goal, nth)
-        await asyncio.sleep(MODEL_S)
+        await asyncio.sleep(MODEL_S * self.pace)
         self._refuse_over_quota(provider, goal)
         if not draw.holds(self.truth.scenario.interrupted):
             return
-        what = draw.weighted(_MODEL_FAULTS)
+        what = draw.weighted(self.model_faults)
         fault = self.inject(what, goal)
         if what == "hang":
             await asyncio.sleep(HANGS_S)
-        wait_s = draw.between(1, 30) if what == "throttled" else 0
+        wait_s = draw.between(1, 30) * self.pace if what == "throttled" else 0
         raise errors.of_model(provider, what, fault.number, wait_s)
 
     def _refuse_over_quota(self, provider: int, goal: int) -> None:
@@ -177,6 +191,7 @@ class World:
         now_s = self.clock.monotonic()
         fault = Injected(number=len(self.faults), what=what, action=current_action.get(), at_s=now_s, goal=goal)
         self.faults.append(fault)
+        self.keep()
         return fault
 
     def progress(self, goal: int, steps: int) -> None:
@@ -190,16 +205,15 @@ class World:
             if fault.over_s >= 0:
                 break
             fault.over_s = now_s
+        self.keep()
 
     def begin_loop(self, loop: Loop) -> None:
         """The model begins to repeat itself."""
         self.loop = loop
+        self.keep()
 
     def end_loop(self) -> None:
         """It no longer does."""
         if self.loop is not None:
             self.loops.append((self.loop.injected.at_s, self.clock.monotonic(), self.loop.turn))
         self.loop = None
-
-
-Ending = Literal["succeeded", "failed", "needs_human", "paused", "lost", "overspent"]
