@@ -19,10 +19,16 @@ from benchmarks.recbench.truth import GOALS
 BACK_OFF_S: Final = 5.0
 _KEPT_AFTER_CONDENSING: Final = 2
 _MESSAGE_TOKENS: Final = 200
-_READERS: Final = (("lantern", "map", "compass"), ("map", "compass", "lantern"), ("compass", "lantern", "map"))
+_READERS: Final = tuple(f"recbench.{name}" for name in ("lantern", "map", "compass"))
 STRATEGIES: Final = tuple(
-    perdure.Strategy(name, prompt=model.PROMPTS[place], tools=_READERS[place], source=str(place), model=model_name)
-    for place, (name, model_name) in enumerate(zip(("straight", "outlined", "doubting"), errors.MODELS, strict=True))
+    perdure.Strategy(
+        name,
+        prompt=model.PROMPTS[place],
+        tools=(*_READERS[place:], *_READERS[:place]),  # in the maze the first one is what it trusts
+        source=str(place),
+        model=errors.MODELS[place],
+    )
+    for place, name in enumerate(("straight", "outlined", "doubting"))
 )
 
 
@@ -142,7 +148,9 @@ def reached(state: Any) -> list[str] | None:
 
 def _declare(name: str, failures_max: int) -> Any:
     state = {"done": 0, "work": {}, "messages": [], "receipts": []}
-    return perdure.program(state=state, strategies=STRATEGIES, failures_max=failures_max, name=name, reached=reached)(_work)
+    return perdure.program(state=state, strategies=STRATEGIES, failures_max=failures_max, name=name, reached=reached)(
+        _work
+    )
 
 
 agent: Final = _declare("agent", 3)

@@ -57,7 +57,10 @@ class ToolHTTPError(Exception):
 
 
 def of_model(provider: int, what: str, number: int, wait_s: float = 0.0) -> Exception:
-    """Return what the client of `provider` raises for `what`: throttled, capacity, reset, read, quota, context, refusal."""
+    """Return what the client of `provider` raises.
+
+    `what`: throttled, capacity, reset, read, quota, context, refusal.
+    """
     marker = f"req_{number:05d}"
     if what == "reset":
         return ConnectionResetError(104, f"Connection reset by peer ({marker})")
@@ -90,8 +93,13 @@ def _response(request: httpx2.Request, status: int, body: Any, headers: dict[str
 
 def _openai(what: str, marker: str, request: httpx2.Request, wait_s: float) -> Exception:
     status, kind, code, message = {
-        "throttled": (429, "requests", "rate_limit_exceeded", "Rate limit reached for requests per min (RPM): Limit 500"),
-        "quota": (429, "requests", "rate_limit_exceeded", "Rate limit reached for requests per day (RPD): Limit 10000"),
+        "throttled": (
+            429,
+            "requests",
+            "rate_limit_exceeded",
+            "Rate limit reached for requests per min (RPM)",
+        ),
+        "quota": (429, "requests", "rate_limit_exceeded", "Rate limit reached for requests per day (RPD)"),
         "capacity": (503, "server_error", "server_is_overloaded", "The server is currently overloaded"),
         "context": (
             400,
@@ -153,4 +161,6 @@ def _google(what: str, marker: str, request: httpx2.Request, wait_s: float) -> E
         failure = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}
         retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{wait_s or 30:g}s"}
         error["details"] = [failure, retry]
-    return GoogleAPIError(status, {"error": error}, _response(request, status, {"error": error}, {"x-request-id": marker}))
+    return GoogleAPIError(
+        status, {"error": error}, _response(request, status, {"error": error}, {"x-request-id": marker})
+    )

@@ -15,7 +15,7 @@ from benchmarks.recbench.world import World
 
 LABELS: Final = tuple(f"label {number:02d}" for number in range(20))
 LONG_TOKENS: Final = 140_000  # of the page that is too long
-_READERS: Final = ("lantern", "map", "compass")
+READERS: Final = ("lantern", "map", "compass")
 
 
 def right_value(truth_seed: int, goal: int) -> int:
@@ -115,7 +115,7 @@ class Desk(Kit):
     def steps(self, goal: int) -> tuple[str, ...]:
         """See Kit."""
         waits = ("wait",) if self.truth.scenario.polls else ()
-        tells = ("tell",) if goal % 3 == 2 else ()  # noqa: PLR2004 - each third
+        tells = ("tell",) if goal % 3 == 2 else ()
         return ("read", "prepare", *waits, "commit", *tells)
 
     def move(self, step: str, goal: int, work: dict[str, Any], strategy: int, wrong: str) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Maze(Kit):
             symptom = super().symptom(goal, tool)
             if symptom in {"tool", "refusal", "garbage"}:
                 self.inject("request", goal)
-                raise errors.of_tool("request", _READERS[tool], 0)
+                raise errors.of_tool("request", READERS[tool], 0)
             if symptom == "check":
                 return {"goal": goal, "value": self.value(goal) + 7 + tool, "tokens": 400}
         return self.read(goal, tool)
@@ -161,7 +161,7 @@ class Maze(Kit):
         del wrong
         arguments: dict[str, Any] = {"goal": goal}
         if step == "read":
-            return {"tool": _READERS[max(0, strategy)], "arguments": arguments}
+            return {"tool": READERS[max(0, strategy)], "arguments": arguments}
         if step != "wait":
             arguments["value"] = work["read"]["value"] if step == "prepare" else work["prepare"]["value"]
         return {"tool": _MAZE_TOOL[step], "arguments": arguments}

@@ -73,7 +73,9 @@ def measure(world: str, scenario: str, arm: str, seed: int, played: Played) -> R
         settled_by_hand=played.settled_by_hand,
         rollbacks=fold.ledger.rollbacks if fold is not None else 0,
         doubles=kit.doubles(),
-        lost=kit.lost(state),
+        lost=kit.lost(state)
+        if fold is None or fold.ledger.rollback is None
+        else 0,  # else its record is on its way back
         loops=sum(turns >= LOOP_TURNS_MIN for _, _, turns in kit.loops),
         noticed=noticed,
         false_stops=false_stops,

@@ -10,6 +10,7 @@ import json
 from typing import Any, Final
 
 from benchmarks.recbench import errors
+from benchmarks.recbench.kits import READERS
 from benchmarks.recbench.truth import GOALS
 from benchmarks.recbench.world import Loop, World
 
@@ -32,19 +33,20 @@ async def answer(world: World, provider: int, request: dict[str, Any]) -> str:
         raise errors.of_model(provider, "context", world.inject("context", goal).number)
     if world.truth.holds(world.truth.scenario.garbage, "garbage", goal, nth):
         return _garbage(world, goal, nth)
-    strategy = _recognise(request)
+    strategy = recognise(request)
     repeated = _repeat(world, request, strategy, nth)
     if repeated is not None:
         return json.dumps(repeated)
     return _next_move(world, request, strategy, provider)
 
 
-def _recognise(request: dict[str, Any]) -> int:
+def recognise(request: dict[str, Any]) -> int:
     """Return the strategy that the request follows, -1 where it is none of them."""
     if request["prompt"] not in PROMPTS:
         return -1
     strategy = PROMPTS.index(request["prompt"])
-    fits = errors.MODELS[strategy] == request["model"] and request["source"] == strategy
+    is_right_tool = request["tools"][0].endswith(READERS[strategy])
+    fits = errors.MODELS[strategy] == request["model"] and request["source"] == strategy and is_right_tool
     return strategy if fits else -1
 
 
@@ -66,7 +68,12 @@ def _garbage(world: World, goal: int, nth: int) -> str:
     """Return an answer that is none: cut off, empty, prose, or a tool that does not exist."""
     world.inject("garbage", goal)
     whole = json.dumps({"tool": "finish", "arguments": {"because": "everything is as it should be"}})
-    texts = (whole[: len(whole) // 2], "", "I would now look at the next item.", '{"tool": "teleport", "arguments": {}}')
+    texts = (
+        whole[: len(whole) // 2],
+        "",
+        "I would now look at the next item.",
+        '{"tool": "teleport", "arguments": {}}',
+    )
     return texts[nth % len(texts)]
 
 

@@ -48,8 +48,8 @@ other, it can solve nothing. A loop ends by a hint, by a fresh context, or only 
   `SIGKILL`. Without quotas, hanging calls and polling, which would take real hours.
 
 A task is **completed** when it has ended as succeeded and the world's own books are right to the last row: each effect
-once, with the right value, nothing left over. The books know nothing of perdure. Where the outcome of a mail is in doubt
-the task asks a person, as it should; a stand-in looks into the books and settles.
+once, with the right value, nothing left over. The books know nothing of perdure. Where the outcome of a mail is in
+doubt the task asks a person, as it should; a stand-in looks into the books and settles.
 """
 
 
@@ -135,7 +135,7 @@ def judge(cells: Cells) -> list[Bar]:
     macro = sum(score for score, _ in scores.values()) / len(scores) if scores else 0.0
     return [
         Bar("gap closed under all faults", "≥ 0.95", f"{gap:.3f} ({low:.3f} to {high:.3f})", is_met=gap >= 0.95),
-        Bar("calls too many, beside the oracle's", "≤ 2 ×", f"{waste / best:.2f} ×", is_met=waste <= 2 * best),
+        Bar("calls too many, beside the oracle's", "≤ 2 ×", f"{waste:.0f} beside {best:.0f}", is_met=waste <= 2 * best),
         Bar("effects in the world twice", "0", f"{doubled} in {len(ours):,} runs", is_met=doubled == 0),
         Bar("effects acknowledged and lost", "0", f"{lost} in {len(ours):,} runs", is_met=lost == 0),
         Bar("false stops on polling, batches and the rest", "0", str(false_stops), is_met=false_stops == 0),
@@ -164,7 +164,9 @@ def waste_of(records: Sequence[Record]) -> float:
 
 
 def _bars(bars: Sequence[Bar]) -> str:
-    rows = [f"| {bar.name} | {bar.wanted} | {bar.reached} | {'reached' if bar.is_met else '**missed**'} |" for bar in bars]
+    rows = [
+        f"| {bar.name} | {bar.wanted} | {bar.reached} | {'reached' if bar.is_met else '**missed**'} |" for bar in bars
+    ]
     return "\n".join(["## The bars", "", "| what | wanted | reached | |", "|---|---|---|---|", *rows])
 
 
@@ -188,9 +190,9 @@ def _faults() -> str:
     head = """\
 ## The faults
 
-Rates per call (crash, 429 and time-outs, garbage, loop), shares of tasks (quota, poison, overflow, goes on, unsolvable),
-share of sub-goals (stale), numbers (looks until something is ready; calls of a batch). A time-out comes before or after
-the effect, each as often. Errors have the bodies and headers of three providers, of HTTP and of sockets.
+Rates per call (crash, 429 and time-outs, garbage, loop), shares of tasks (quota, poison, overflow, goes on,
+unsolvable), share of sub-goals (stale), numbers (looks until something is ready; calls of a batch). A time-out comes
+before or after the effect, each as often. Errors have the bodies and headers of three providers, of HTTP, of sockets.
 """
     titles = f"| scenario | {' | '.join(title for _, title in fields)} |"
     return "\n".join([head, titles, "|---" * (len(fields) + 1) + "|", *rows])
@@ -207,8 +209,8 @@ def _under_all(cells: Cells) -> str:
         [
             "## Under all faults at once",
             "",
-            "Completed, with 95 % intervals (Wilson). The gap is the way from *nothing* to the *oracle*; its interval is",
-            "drawn from the seeds again and again (bootstrap).",
+            "Completed, with 95 % intervals (Wilson). The gap is the way from *nothing* to the *oracle*; its interval",
+            "is drawn from the seeds again and again (bootstrap).",
             "",
             titles,
             "|---" * 5 + "|",
@@ -232,7 +234,7 @@ def _alone(cells: Cells) -> str:
         [
             "## Each fault alone, at a higher rate",
             "",
-            "Completed, desk and maze together. In *unsolvable* there is nothing to complete; who hands over does right.",
+            "Completed, desk and maze together. In *unsolvable* there is nothing to complete; to hand over is right.",
             "",
             titles,
             "|---" * (len(arms.BY_NAME) + 3) + "|",
@@ -258,8 +260,8 @@ def _costs(cells: Cells) -> str:
         [
             "## What it costs",
             "",
-            "Under all faults. Calls of model and tools per completed task, those of tasks that came to nothing included;",
-            "*too many* are those that a run which nothing disturbs would not have made.",
+            "Under all faults. Calls of model and tools per completed task, those of tasks that came to nothing",
+            "included; *too many* are those that a run which nothing disturbs would not have made.",
             "",
             "| arm | calls | too many | rollbacks a task | lives a task | settled by a person, a task |",
             "|---|---|---|---|---|---|",
@@ -280,8 +282,8 @@ def _times(cells: Cells) -> str:
         [
             "## Time to recover",
             "",
-            "From a fault until the agent is further than it ever was, in virtual time, under all faults: other faults that",
-            "come in between count too.",
+            "From a fault until the agent is further than it ever was, in virtual time, under all faults: other faults",
+            "that come in between count too.",
             "",
             "| fault | cases | median | 9 of 10 within | median of the oracle |",
             "|---|---|---|---|---|",
@@ -316,8 +318,8 @@ def _loops(cells: Cells) -> str:
     head = [
         "## Loops",
         "",
-        "A loop counts from eight turns on; one that ends before need not be noticed. A false stop is a loop that was seen",
-        "where the model did not repeat itself: in polling, batches, retries or work.",
+        "A loop counts from eight turns on; one that ends before need not be noticed. A false stop is a loop that was",
+        "seen where the model did not repeat itself: in polling, batches, retries or work.",
         "",
         "| scenario | runs | loops | noticed | false stops |",
         "|---|---|---|---|---|",
@@ -333,8 +335,9 @@ def _theory(cells: Cells) -> str:
     head = [
         "## The bench checks itself",
         "",
-        "With nothing wrong but the hidden truth, an arm that never changes its strategy completes a task with probability",
-        f"0.8⁶ = {THEORY_ONE:.3f}, and one that finds the right one of three with (1 − 0.2·0.4·0.4)⁶ = {THEORY_ANY:.3f}.",
+        "With nothing wrong but the hidden truth, an arm that never changes its strategy completes a task with",
+        f"probability 0.8⁶ = {THEORY_ONE:.3f}, one that finds the right one of three with",
+        f"(1 − 0.2·0.4·0.4)⁶ = {THEORY_ANY:.3f}.",
         "",
         "| arm | expected | desk | maze |",
         "|---|---|---|---|",
@@ -347,9 +350,9 @@ def _limits(cells: Cells) -> str:
 ## What these figures are not
 
 {len(cells.all):,} runs of stand-ins. Rates, symptoms and the grip of loops are choices of this bench
-(`benchmarks/recbench/truth.py`), not measurements of models; with others the figures are others. No model was asked. The
-oracle knows the strategy and the loop, and meets all other faults like everybody. Seeds are 0, 1, 2, …; the worlds in
-memory give the same figures on every machine, the files nearly so.
+(`benchmarks/recbench/truth.py`), not measurements of models; with others the figures are others. No model was asked.
+The oracle knows the strategy and the loop, and meets all other faults like everybody. Seeds are 0, 1, 2, …; the worlds
+in memory give the same figures on every machine, the files nearly so.
 """
 
 
@@ -371,7 +374,8 @@ def _plots(cells: Cells) -> dict[str, str]:
     finite = {arm: value for arm, value in wastes.items() if math.isfinite(value)}
     ceiling = max(finite.values(), default=1.0)
     waste = [
-        plots.Group(arm, (plots.Bar("calls", min(value, ceiling), 0, 0, _calls(value)),)) for arm, value in wastes.items()
+        plots.Group(arm, (plots.Bar("calls", min(value, ceiling), 0, 0, _calls(value)),))
+        for arm, value in wastes.items()
     ]
     return {
         "completed.svg": plots.draw("Completed under all faults", completed, 1.0),
@@ -432,5 +436,3 @@ def _last(times: Sequence[float]) -> float:
 
 def _calls(value: float) -> str:
     return f"{value:.0f}" if math.isfinite(value) else "none completed"
-
-

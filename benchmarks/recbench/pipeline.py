@@ -186,15 +186,17 @@ def _fork(run: Run, life: int) -> tuple[str, str]:
 
 def _live(run: Run, life: int, said: Path) -> Never:
     """One life, in the child."""
+    code = 1
     try:
         signal.alarm(_LIFE_S)
         world = run.world()
         crashpoints.arm(_death_of(world.truth, life))
         said.write_bytes(msgspec.json.encode(asyncio.run(_work(run, world))))
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+        os._exit(code)
 
 
 def _death_of(truth: Truth, life: int) -> str:

@@ -35,9 +35,10 @@ def draw(title: str, groups: Sequence[Group], ceiling: float) -> str:
     series = list(dict.fromkeys(bar.series for group in groups for bar in group.bars))
     height = _TOP + sum(len(group.bars) * _ROW + _GAP for group in groups) + _GAP
     width = _LABEL + _BAR + _VALUE
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    said = f'role="img" aria-label="{escape(title, quote=True)}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title, quote=True)}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12" {said}>',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="8" y="18" font-size="14" font-weight="bold" fill="#222222">{escape(title)}</text>',
         *_legend(series),
@@ -73,7 +74,7 @@ def _length(value: float, ceiling: float) -> float:
 
 
 def _legend(series: Sequence[str]) -> list[str]:
-    if len(series) < 2:  # noqa: PLR2004 - one series needs no legend
+    if len(series) < 2:
         return []
     parts: list[str] = []
     for place, name in enumerate(series):

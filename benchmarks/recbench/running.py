@@ -24,9 +24,10 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def jobs(*, seeds: int, alone: int, files: int, block: int = 20) -> Iterator[Job]:
-    """Return what is to be played: `seeds` of "all" (twice as many of the truth alone), `alone` of each fault by itself.
+    """Return what is to be played.
 
-    `files`: so many of "all" in the world with real files and real kills.
+    `seeds`: runs of each arm and world under all faults; twice as many with nothing but the truth. `alone`: under
+    each fault by itself. `files`: under all faults with real files and real kills.
     """
     for arm in arms.BY_NAME:
         for first in range(0, files, 5):

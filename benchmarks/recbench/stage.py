@@ -127,14 +127,14 @@ class Run:
             return False
         doubtful = [one for one in fold.ledger.open.values() if one.effect.retry == "never"]
         for action in doubtful:
-            outcome = self._look(fold, action.action)
+            outcome = self._look(fold)
             ids = ChanceIds(Chance(self.world.truth.seed, "person", self.settled))
             async with Runtime(MemoryStore(self.memory, self.clock), self.clock, ids) as runtime:
                 await runtime.settle(fold.task, action.action, outcome)
             self.settled += 1
         return bool(doubtful)
 
-    def _look(self, fold: Fold, action: str) -> Any:
+    def _look(self, fold: Fold) -> Any:
         goal = fold.tree.root["done"]
         found = self.world.standing("tell", goal)
         return Succeeded({"value": found[0].value}) if found else Failed(ErrorRecord(type="person", message="no mail"))
@@ -181,7 +181,7 @@ def hear(task: str, event: str, fields: Mapping[str, Any]) -> None:
 
 
 def ending_of(done: asyncio.Task[Any]) -> tuple[str, str]:
-    """Return how a life ended that was not killed. What is none of the endings of a run is a fault of ours, and raised."""
+    """Return how a life ended that was not killed. What is no ending of a run is a fault of ours, and raised."""
     if done.cancelled():
         return "cancelled", ""
     error = done.exception()
