@@ -73,8 +73,13 @@ class Cells:
         return [record.completed for record in self.of(scenario, arm, worlds)]
 
     def gap(self, scenario: str, arm: str, worlds: Sequence[str] = WORLDS) -> tuple[float, float, float]:
-        """Return the part of the gap that an arm closes, and its interval."""
-        three = [self.completed(scenario, name, worlds) for name in ("nothing", arm, "oracle")]
+        """Return the part of the gap that an arm closes over the seeds that all three have played, and its interval."""
+        played = [
+            {(record.world, record.seed): record.completed for record in self.of(scenario, name, worlds)}
+            for name in ("nothing", arm, "oracle")
+        ]
+        common = [key for key in played[0] if all(key in one for one in played)]
+        three = [[one[key] for key in common] for one in played]
         return (gap_closed(*three), *gap_interval(*three))
 
 
