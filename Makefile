@@ -14,7 +14,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check simulate soak bench bench-peers bench-workspace million crash fire lock clean
+.PHONY: help setup demo test check simulate soak bench bench-peers bench-workspace recbench million crash fire lock clean
 .DELETE_ON_ERROR:
 
 help:  ## say what can be made
@@ -46,6 +46,9 @@ bench-peers: FORCE  ## measure beside DBOS and LangGraph in one run: PEERS=folde
 	@if test -d $(PEERS); then $(MAKE) --no-print-directory .venv-peers/.ok && \
 		.venv-peers/bin/python bench/peers/run.py --peers $(PEERS) --rounds $(ROUNDS); \
 	else echo "perdure: skipped, the peers' benchmark is not at $(PEERS) (PEERS=folder)"; fi
+
+recbench: $(VENV)/.dev  ## how much of what faults destroy comes back; writes docs/reference/recovery-benchmark.md
+	PYTHONPATH=src:. $(BIN)/python -m benchmarks.recbench
 
 million: $(VENV)/.dev  ## measure a task of a million entries: opening, log, verify (some minutes)
 	$(BIN)/python bench/million.py

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from perdure.engine.marking import Milestone, MilestoneView, milestone, request_checkpoint
     from perdure.engine.migrations import Migration, migration
+    from perdure.engine.notifying import CommandHook, Webhook
     from perdure.engine.opening import open_runtime as open
     from perdure.engine.programs import Program, program
     from perdure.engine.runtime import Runtime
@@ -51,6 +52,8 @@ _HOME: Final[dict[str, str]] = {
     "Runtime": "perdure.engine.runtime:Runtime",
     "Task": "perdure.engine.task:Task",
     "spawn": "perdure.engine.spawning:spawn",
+    "Webhook": "perdure.engine.notifying:Webhook",
+    "CommandHook": "perdure.engine.notifying:CommandHook",
     "Program": "perdure.engine.programs:Program",
     "program": "perdure.engine.programs:program",
     "Migration": "perdure.engine.migrations:Migration",
@@ -98,6 +101,7 @@ __all__ = [
     "ActionFailed",
     "ActionTimedOut",
     "CheckFailed",
+    "CommandHook",
     "Effect",
     "EffectKey",
     "Failed",
@@ -130,6 +134,7 @@ __all__ = [
     "Tool",
     "Unstorable",
     "UsageError",
+    "Webhook",
     "migration",
     "milestone",
     "open",

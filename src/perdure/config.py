@@ -39,6 +39,7 @@ class Setting(msgspec.Struct, frozen=True):
     kind: type[str | bool]
     default: str | bool
     meaning: str
+    is_secret: bool = False  # whoever sees the value could use it
 
     @property
     def variable(self) -> str:
@@ -53,12 +54,15 @@ SETTINGS: Final = (
     Setting("unattended", bool, False, "a task that needs a person fails instead, with the same facts"),
     Setting("log_dir", str, "", "folder for live log files, one set per task; empty: none"),
     Setting("log_keep", str, "10 MB x 5", "how much of each task's log is kept: size of a file x files[, days d]"),
+    Setting("notify_url", str, "", "a webhook that is told of tasks that need somebody, or have ended", is_secret=True),
+    Setting("notify_command", str, "", "a command that is run then, without a shell"),
     Setting("workspace_ignore", str, "", "paths of a workspace to leave aside, beside the usual: `*.tmp, out/, /a/b`"),
     Setting("workspace_file_max", str, "64 MiB", "files of a workspace larger than this are not captured"),
 )
 _PLACES: Final = ("store", "log_dir")  # in a project file, a relative one counts from the folder that holds `.perdure`
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 _OTHER_VARIABLES: Final = frozenset({"PERDURE_DEBUG", "PERDURE_CRASH", "PERDURE_TESTING"})
+_NOTICE_VARIABLES: Final = "PERDURE_TASK"  # begins those that a command of `notify_command` is given
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -76,6 +80,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def text(self, key: str) -> str:
         """Return the value of a setting that is text."""
         return str(self.chosen[key].value)
+
+    def shown(self, key: str) -> str | bool:
+        """Return the value of a setting for people to see: of a secret, only that there is one."""
+        value = self.chosen[key].value
+        return "(set)" if value and _BY_KEY[key].is_secret else value
 
     def is_on(self, key: str) -> bool:
         """Return the value of a setting that is yes or no."""
@@ -145,7 +154,8 @@ def user_file(environ: Mapping[str, str]) -> Path:
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return each PERDURE_… variable that sets nothing, with the nearest one that does ("" where none is near)."""
     known = {setting.variable for setting in SETTINGS} | _OTHER_VARIABLES
-    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
+    ours = (name for name in environ if name.startswith(PREFIX) and not name.startswith(_NOTICE_VARIABLES))
+    unknown = sorted(name for name in ours if name not in known)
     return {name: _nearest(name, known) for name in unknown}
 
 

@@ -65,6 +65,11 @@ LEASE_LOOKS_PER_TTL: Final = 20  # so often a challenger looks whether the beats
 INBOX_POLL_S: Final = 0.25
 MESSAGE_BYTES_MAX: Final = 64 * KIB
 
+# --- notices to people -----------------------------------------------------------------------------------------------
+NOTICE_S: Final = 10.0  # how long one delivery may take, and how long the end of a runtime waits for the last ones
+NOTICES_WAITING_MAX: Final = 64
+NOTICE_HANGING_MAX: Final = 4  # deliveries whose time is over and whose thread is not
+
 # --- threads and signals --------------------------------------------------------------------------------------------
 THREAD_LEAVE_S: Final = 1.0  # how long a cancelled plain program may take to come to its next call, or to its end
 STOP_GRACE_S: Final = 5.0  # after SIGTERM: how long the running action may take to end before it is cancelled

@@ -274,6 +274,21 @@ async def settle(runtime: Runtime, name: str, action: str, outcome: Outcome | No
     return fitting[0]
 
 
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person changes in a state."""
+
+    assign: tuple[tuple[str, Any], ...] = ()  # (place, value)
+    remove: tuple[str, ...] = ()
+    app: str = ""  # another program than the recorded one: its `state_type=` says what may stand where
+
+
+async def edit_state(runtime: Runtime, name: str, edit: Edit) -> tuple[TaskSummary, bool]:
+    """Change the state of a task that was taken over, by the types of its program where that can be imported."""
+    summary = await _find_unfinished(runtime.store, name)
+    program = await _program_at_hand(runtime.store, summary.task, edit.app)
+    return summary, await runtime.edit_state(summary.task, edit.assign, edit.remove, program=program)
+
+
 class Back(msgspec.Struct, frozen=True, kw_only=True):
     """How a task is rolled back."""
 
@@ -288,7 +303,7 @@ async def rollback(runtime: Runtime, name: str, checkpoint: str, way: Back) -> T
     Its program is imported, and with it the tools that take effects back. Raises as `Runtime.rollback`.
     """
     summary = await find_exactly(runtime.store, name)
-    program = await _program_to_undo(runtime.store, summary.task, way.app)
+    program = await _program_at_hand(runtime.store, summary.task, way.app)
     await runtime.rollback(summary.task, checkpoint, carry=way.carry, force=way.force, program=program)
     return await runtime.store.find(summary.task)
 
@@ -436,10 +451,10 @@ def _upkeep_of(store: Store, what: str) -> Upkeep:
     return cast("Upkeep", store)
 
 
-async def _program_to_undo(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - as `_program_of`
-    """Return the task's program where it has one and a rollback may need its tools; a script's task has none.
+async def _program_at_hand(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - as `_program_of`
+    """Return the task's program where it has one: its tools take effects back, its types say what a state may hold.
 
-    A program that cannot be imported is no reason to refuse a rollback that needs none of its tools: None.
+    A program that cannot be imported (or a script) is no reason to refuse what can be done without it: None.
     """
     start = start_of((await read_entry(store, task, 1)).payload)
     if start is None or start.driver.kind != "program":

@@ -7,7 +7,7 @@ A store is the sum of six small rungs (`Store`). `stores/memory.py` is the reada
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -133,8 +133,9 @@ class Leases(Protocol):
         """Grant the lease to `holder` if its epoch still is `over`; return it with epoch `over + 1`.
 
         With `beats`, only if it has not been renewed since it had so many. It ends `ttl_s` after its last renewal.
-        Whether the present holder may be robbed is the caller's judgement (`engine/leases.py`); this compares and
-        swaps. Raises TaskBusy naming the present holder when another was faster, TaskUnknown.
+        Whether the present holder may be robbed is the caller's judgement (`engine/leases.py`), also while he lives
+        and his lease stands; this compares and swaps. Raises TaskBusy naming the present holder when another was
+        faster, TaskUnknown.
         """
         ...
 
@@ -335,4 +336,13 @@ class Hook(Protocol):
 
     def __call__(self, task: str, event: str, fields: Mapping[str, Any]) -> None:
         """Receive one event, e.g. ("action_settled", {"tool": …, "seq": …})."""
+        ...
+
+
+@runtime_checkable
+class Delivering(Protocol):
+    """A hook that carries on what it is told beside the tasks, such as over a network."""
+
+    async def delivered(self) -> None:
+        """Return when all it was told is delivered or given up, within a bounded time; the runtime ends."""
         ...

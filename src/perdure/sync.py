@@ -174,6 +174,29 @@ class Runtime:
         """As `perdure.Runtime.stop_task`."""
         self._portal.call(self._inner.stop_task, task, what, by=by)
 
+    def take_over(self, task: str, *, by: str = "person") -> None:
+        """As `perdure.Runtime.take_over`."""
+        self._portal.call(self._inner.take_over, task, by=by)
+
+    def hand_back(self, task: str, *, say: str = "", by: str = "") -> tuple[str, ...]:
+        """As `perdure.Runtime.hand_back`."""
+        return self._portal.call(self._inner.hand_back, task, say=say, by=by)
+
+    def edit_state(
+        self,
+        task: str,
+        assign: Sequence[tuple[str, object]],
+        remove: Sequence[str] = (),
+        *,
+        program: Drivable | None = None,
+    ) -> bool:
+        """As `perdure.Runtime.edit_state`."""
+        return self._portal.call(self._inner.edit_state, task, assign, remove, program=program)
+
+    def adopt_plan(self, task: str, steps: Sequence[str]) -> bool:
+        """As `perdure.Runtime.adopt_plan`."""
+        return self._portal.call(self._inner.adopt_plan, task, steps)
+
     def request_stop(self, what: str = "pause", *, by: str = "signal") -> None:
         """As `perdure.Runtime.request_stop`: let every task stop at its next action; asked a second time, now."""
         self._portal.do(self._inner.request_stop, what, by=by)

@@ -21,7 +21,7 @@ from tests.crash.ledger import UNREADABLE
 from tests.crash.sweep import ANSWERS
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = ("during_fork",)  # forks are played by `test_fork.py`
+ELSEWHERE = ("during_fork", "during_takeover")  # played by `test_fork.py` and `test_takeover.py`
 NAMES = tuple(name for name in crashpoints.NAMES if name not in ELSEWHERE)
 NEVER_TWICE = ("book", "ring")  # tools of the job that may not be called again, kill or no kill
 FAILING = f"read {UNREADABLE}"  # the call that fails: it may be made again until the loop has gone past it

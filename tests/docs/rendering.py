@@ -23,6 +23,7 @@ REFERENCE = ROOT / "docs" / "reference"
 GROUPS = {
     "To begin": ("open", "program", "tool", "migration", "milestone", "request_checkpoint", "spawn"),
     "What you hold": ("Runtime", "Task", "Program", "Tool", "Migration", "Milestone", "MilestoneView"),
+    "Hooks that reach people": ("Webhook", "CommandHook"),
     "Values": ("Effect", "EffectKey", "Strategy", "SecretRef", "Outcome", "Succeeded", "Failed", "InDoubt"),
     "How a run ends without a result": (
         "TaskStopped", "TaskPaused", "TaskParked", "NeedsHuman", "ResumeDiverged", "TaskFailed", "TaskCancelled",

@@ -79,16 +79,17 @@ def _action(text: str) -> tuple[str, object]:
     """Return tool and arguments; arguments that were cut stay a text."""
     try:
         call = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # all that it is said to raise
         return _loose_action(text)
     if not isinstance(call, dict):
         return text, {}
-    if "arguments" not in call:
-        return call.get("name") or "", call.get("args") or {}
+    name, arguments = str(call.get("name") or ""), call.get("arguments", call.get("args") or {})
+    if not isinstance(arguments, str):
+        return name, arguments
     try:
-        return call["name"], json.loads(call["arguments"], strict=False)
+        return name, json.loads(arguments, strict=False)
     except json.JSONDecodeError:
-        return call["name"], call["arguments"]
+        return name, arguments
 
 
 def _loose_action(text: str) -> tuple[str, str]:

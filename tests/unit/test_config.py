@@ -53,6 +53,8 @@ def test_each_value_knows_where_it_came_from(places):
         "store": f"found {places / 'project' / '.perdure'}",
         "log_dir": "flag --log-dir",
         "log_keep": "default",
+        "notify_command": "default",
+        "notify_url": "default",
         "workspace_file_max": "default",
         "workspace_ignore": "default",
     } == {key: chosen.origin for key, chosen in config.chosen.items()}
@@ -62,7 +64,10 @@ def test_each_value_knows_where_it_came_from(places):
     ("text", "said"),
     [
         ("stroe = 'x'", "did you mean 'store'?"),
-        ("zzz = 1", "known are app, log_dir, log_keep, model, store, unattended, workspace_file_max"),
+        (
+            "zzz = 1",
+            "known are app, log_dir, log_keep, model, notify_command, notify_url, store, unattended, ",
+        ),
         ("unattended = 'yes'", "true or false"),
         ("store = 3", "text in quotes"),
         ("store = ", "is not TOML"),
@@ -148,3 +153,17 @@ def test_what_is_no_size_is_refused(places, text):
 def test_the_largest_file_is_the_limit(places):
     """The setting's default is the number of `limits.py`."""
     assert WORKSPACE_FILE_BYTES_MAX == load(places).size_bytes("workspace_file_max")
+
+
+def test_a_secret_is_only_said_to_be_set(places):
+    """A webhook's address lets whoever sees it post there."""
+    config = load(places, PERDURE_NOTIFY_URL="https://host/secret", PERDURE_NOTIFY_COMMAND="beep")
+    assert ("(set)", "beep", "") == (config.shown("notify_url"), config.shown("notify_command"), config.shown("model"))
+    assert "https://host/secret" == config.text("notify_url")
+    assert "" == load(places).shown("notify_url")
+
+
+def test_what_a_notified_command_is_given_is_no_unknown_variable():
+    """A `perdure doctor` in such a command has nothing to say about them."""
+    given = {"PERDURE_TASK_ID": "1", "PERDURE_TASK_NAME": "x", "PERDURE_MODLE": "y"}
+    assert {"PERDURE_MODLE": "PERDURE_MODEL"} == unknown_variables(given)

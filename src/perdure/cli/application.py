@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from perdure.cli import filing, forking, logs, looking, moving, replaying, running, storing, talking
+from perdure.cli import filing, forking, handing, logs, looking, moving, replaying, running, storing, talking
 
 app = typer.Typer(
     name="perdure",
@@ -22,12 +22,15 @@ app.command(cls=running.RunCommand)(running.run)
 app.command()(running.resume)
 app.command(name="list")(looking.list_)
 app.command()(looking.show)
-app.command()(looking.state)
+app.command()(handing.state)
+app.command()(handing.plan)
 app.command()(filing.file)
 app.command()(logs.log)
 app.command()(looking.checkpoints)
 app.command()(talking.tell)
 app.command()(talking.answer)
+app.command(name="take-over")(handing.take_over)
+app.command(name="hand-back")(handing.hand_back)
 app.command()(moving.pause)
 app.command()(moving.cancel)
 app.command(cls=moving.SettleCommand)(moving.settle)

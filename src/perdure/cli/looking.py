@@ -1,4 +1,4 @@
-"""The verbs that only look: list, show, state, checkpoints; `log` is in `logs`."""
+"""The verbs that only look: list, show, checkpoints; `log` is in `logs`, `state` and `plan` are in `handing`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdure.cli.options import StoreOptions, TaskOptions, opened, taking, wait_for
-from perdure.cli.terminal import say, say_bytes, say_json, say_table
+from perdure.cli.terminal import say, say_json, say_table
+from perdure.model.status import TAKEOVER
 
 if TYPE_CHECKING:
     from perdure.views.checkpoints import Listed, Price
@@ -23,12 +24,6 @@ class ListOptions(StoreOptions, frozen=True, kw_only=True):
     everything: Annotated[bool, typer.Option("--all", "-a", help="Finished tasks too.")] = False
 
 
-class StateOptions(TaskOptions, frozen=True, kw_only=True):
-    """Of `state`."""
-
-    at: Annotated[str, typer.Option(metavar="WHEN", help="At an entry's number or a checkpoint's name.")] = ""
-
-
 @taking(ListOptions)
 def list_(options: ListOptions) -> None:
     """Show the unfinished tasks, newest first."""
@@ -41,12 +36,6 @@ def show(options: TaskOptions) -> None:
     wait_for(_show(options))
 
 
-@taking(StateOptions)
-def state(options: StateOptions) -> None:
-    """Print a task's state as JSON. Indented; with --json on one line."""
-    wait_for(_state(options))
-
-
 @taking(TaskOptions)
 def checkpoints(options: TaskOptions) -> None:
     """Show a task's checkpoints, and what it costs to go back. Those of the present branch, oldest first."""
@@ -55,8 +44,6 @@ def checkpoints(options: TaskOptions) -> None:
 
 def say_rows(rows: list[Row]) -> None:
     """Print tasks as a table."""
-    from perdure.logs.plain import moment
-
     headings = ("NAME", "ID", "STATUS", "TRY", "CHANGED", "GOAL")
     cells = [
         (
@@ -64,7 +51,7 @@ def say_rows(rows: list[Row]) -> None:
             row.summary.task[:_ID_SHOWN],
             row.standing + _about(row),
             str(row.summary.attempt),
-            moment(row.summary.changed_at)[:16].replace("T", " "),
+            _minute(row.summary.changed_at),
             row.summary.goal,
         )
         for row in rows
@@ -94,19 +81,6 @@ async def _show(options: TaskOptions) -> None:
         say_json(shown)
     else:
         _say_show(shown)
-
-
-async def _state(options: StateOptions) -> None:
-    import json
-
-    from perdure.views.showing import state_of
-
-    async with opened(options.place) as store:
-        plain = await state_of(store, (await store.find(options.name)).task, options.at)
-    if options.as_json:
-        say_json(plain)
-    else:
-        say_bytes((json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 async def _checkpoints(options: TaskOptions) -> None:
@@ -144,9 +118,17 @@ def _price_text(price: Price) -> str:
     return ", ".join(text for amount, text in parts if amount)
 
 
+def _minute(at: int) -> str:
+    from perdure.logs.plain import moment
+
+    return moment(at)[:16].replace("T", " ")
+
+
 def _about(row: Row) -> str:
     """Return what a person must know beside the status."""
     reason = row.summary.reason
+    if row.summary.taken_at:
+        return f" (taken over by {reason.removeprefix(TAKEOVER)}, {_minute(row.summary.taken_at)})"
     return f" ({reason.partition(':')[0]})" if reason and row.standing in {"needs_human", "paused", "failed"} else ""
 
 
@@ -168,6 +150,7 @@ def _row_fields(row: Row) -> dict[str, object]:
         "started_at": moment(one.started_at),
         "changed_at": moment(one.changed_at),
         "until": moment(one.until) if one.until else "",
+        "taken_at": moment(one.taken_at) if one.taken_at else "",
     }
     return {key: value for key, value in fields.items() if value not in ("", None)}
 
@@ -178,6 +161,7 @@ def _say_show(shown: Show) -> None:
     status = shown.status + (f", {shown.why}" if shown.why else "") + (f", until {shown.until}" if shown.until else "")
     facts = (
         ("status", status),
+        ("person", f"{shown.person}, who has it since {shown.taken_at}" if shown.person else ""),
         ("holder", shown.holder),
         ("driver", shown.driver),
         ("workspace", shown.workspace),

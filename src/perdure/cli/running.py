@@ -284,7 +284,7 @@ def _say_report(name: str, rows: tuple[ReportRow, ...], *, as_json: bool) -> Non
         for row in rows:
             say(str(row))
     stops = [row.name for row in rows if row.verdict == "stop"]
-    if stops == ["last action"]:  # it names its own way out, and going over it would stop at the same call
+    if stops and set(stops) <= {"last action", "person"}:  # they name their own way out, and nothing goes over them
         complain("perdure: it would stop here; the row says what to type")
         raise typer.Exit(exits.NEEDS_A_PERSON)
     if stops:

@@ -21,6 +21,7 @@ from perdure.errors import PerdureError, TaskParked, TaskStopped
 from perdure.limits import STOP_GRACE_S
 from perdure.logs.plain import moment, to_plain
 from perdure.model.status import TaskSummary
+from perdure.ports import Hook
 from perdure.views.showing import word_for
 
 _ID_SHOWN: Final = 8
@@ -54,7 +55,8 @@ class Session:
     async def __aenter__(self) -> Self:
         place = self._config.text("store")
         unattended = self._config.is_on("unattended")
-        opening = open_runtime(place, hooks=(self._progress,), unattended=unattended)
+        hooks = (self._progress, *self._notifiers())
+        opening = open_runtime(place, hooks=hooks, unattended=unattended)
         self.runtime = await self._stack.enter_async_context(opening)
         loop = asyncio.get_running_loop()
         self._stack.callback(self._obey_to_the_end)  # done when the handlers are off, before the runtime closes
@@ -97,6 +99,15 @@ class Session:
             say_json({**await self._standing(None), "result": _plain(result)})
         else:
             say(result if isinstance(result, str) else _json_text(result))
+
+    def _notifiers(self) -> tuple[Hook, ...]:
+        """Return the hooks that reach people, as set; without them nothing of it is imported."""
+        url, command = self._config.text("notify_url"), self._config.text("notify_command")
+        if not url and not command:
+            return ()
+        from perdure.engine.notifying import hooks_for
+
+        return hooks_for(url, command)
 
     def _say_start(self, task: str) -> None:
         command = f"perdure resume {task if self._name.startswith('-') else shlex.quote(self._name)}"

@@ -249,10 +249,10 @@ def _say_check(check: Check) -> None:
 
 def _say_config(config: Config, *, as_json: bool) -> None:
     if as_json:
-        say_json({key: {"value": chosen.value, "origin": chosen.origin} for key, chosen in config.chosen.items()})
+        say_json({key: {"value": config.shown(key), "origin": one.origin} for key, one in config.chosen.items()})
         return
     rows = [
-        (setting.key, str(config.chosen[setting.key].value), config.chosen[setting.key].origin, setting.meaning)
+        (setting.key, str(config.shown(setting.key)), config.chosen[setting.key].origin, setting.meaning)
         for setting in SETTINGS
     ]
     say_table(("SETTING", "VALUE", "FROM", "MEANING"), rows)

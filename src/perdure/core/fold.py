@@ -25,8 +25,9 @@ from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint, Position
 from perdure.model.document import Document, Kept
 from perdure.model.entry import Entry, Header
-from perdure.model.ledger import Ledger, OpenAction
+from perdure.model.ledger import Ledger, OpenAction, Robbed, Takeover
 from perdure.model.patch import Op
+from perdure.model.status import TAKEOVER, UNFINISHED
 
 FOLD_VERSION: Final = 2  # of what a snapshot holds: raise it when the meaning of an entry is refined
 
@@ -119,6 +120,7 @@ def _begin_own_life(fold: Fold, branch: int) -> None:
     fold.branch = branch
     fold.document.asking = {}  # the program asks again
     fold.ledger.decided = fold.ledger.alarm = None  # that was about the parent
+    fold.ledger.takeover = None  # a person has the parent, not the fork
     fold.ledger.open = {name: action for name, action in fold.ledger.open.items() if not action.effect.is_free}
     _set_status(fold, "running", "")
 
@@ -171,12 +173,19 @@ def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _
         ledger.asked = payload.what
 
 
-def _task_taken_over(fold: Fold, _header: Header, payload: e.TaskTakenOver, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "needs_human", f"takeover: by {payload.by}")
+def _task_taken_over(fold: Fold, header: Header, payload: e.TaskTakenOver, _patched: bool) -> None:  # noqa: FBT001
+    ledger, before = fold.ledger, fold.ledger.takeover
+    ledger.takeover = None
+    _set_status(fold, "needs_human", f"{TAKEOVER}{payload.by}")
+    ledger.takeover = Takeover(by=payload.by, at=header.at, seq=before.seq if before is not None else header.seq)
+    if payload.holder is not None:
+        ledger.robbed = Robbed(holder=payload.holder, epoch=header.epoch)
 
 
 def _task_handed_back(fold: Fold, header: Header, payload: e.TaskHandedBack, _patched: bool) -> None:  # noqa: FBT001
+    fold.ledger.takeover, fold.ledger.handed_at = None, header.at
     _set_status(fold, "paused", f"handed back by {payload.by}")
+    drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=True)  # what was read before is read again
     reckoning.note_handed_back(fold.document, fold.ledger, payload, header.seq)
 
 
@@ -196,6 +205,9 @@ def _task_cancelled(fold: Fold, _header: Header, payload: e.TaskCancelledEntry, 
 
 def _set_status(fold: Fold, status: str, reason: str) -> None:
     ledger = fold.ledger
+    if ledger.takeover is not None and status in UNFINISHED:
+        return  # whatever is asked and answered meanwhile, a person has it until it is handed back
+    ledger.takeover = None
     ledger.question_key = ""
     ledger.status, ledger.reason, ledger.until, ledger.question_action = status, reason, 0, ""  # type: ignore[assignment]  # callers pass members of Status
     if status != "needs_human":
@@ -298,11 +310,12 @@ def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: 
     if payload.action:
         mark_applied(fold.document, payload.action)
     fold.document.changed = header.seq
-    if not payload.action:
+    is_programs_own = not (payload.action or payload.by)  # only then it has passed all calls before
+    if is_programs_own:
         fold.document.edited = header.seq
     if payload.by:
         fold.document.human_at = header.seq
-    drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=bool(payload.action))
+    drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=not is_programs_own)
 
 
 def _state_migrated(fold: Fold, header: Header, payload: e.StateMigrated, _patched: bool) -> None:  # noqa: FBT001

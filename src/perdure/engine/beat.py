@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 
 from perdure.engine.session import Session
-from perdure.errors import StoreError
+from perdure.errors import Fenced, StoreError
 from perdure.limits import TICK_S
 from perdure.ports import Clock
 
@@ -20,7 +20,8 @@ async def flush_lazy(sessions: Mapping[str, Session], clock: Clock) -> None:
     for session in list(sessions.values()):
         since = session.sequencer.pending_since
         if since is not None and now - since >= TICK_S and session.sequencer.dead is None:
-            await session.commit()
+            with contextlib.suppress(Fenced):  # taken over: there is nothing wrong with the store
+                await session.commit()
 
 
 async def renew(sessions: Mapping[str, Session]) -> None:

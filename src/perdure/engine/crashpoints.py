@@ -23,6 +23,7 @@ NAMES: Final = (
     "during_undo",
     "during_recovery",
     "during_fork",
+    "during_takeover",
 )
 
 _counts: Counter[str] = Counter()

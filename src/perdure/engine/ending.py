@@ -172,6 +172,11 @@ def resume_line(name: str) -> str:
     return f"perdure resume {shlex.quote(name)}"
 
 
+def hand_back_line(name: str) -> str:
+    """Return how a person gives a task back."""
+    return f"perdure hand-back {shlex.quote(name)}"
+
+
 def show_line(session: Session) -> str:
     """Return how a task is looked at."""
     return f"perdure show {shlex.quote(session.fold.ledger.name)}"

@@ -13,9 +13,9 @@ import asyncio
 import contextlib
 import os
 import shlex
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -27,6 +27,7 @@ from perdure.core.way_back import Step, WayBack, way_back
 from perdure.engine import crashpoints
 from perdure.engine.loading import entries, load_fold
 from perdure.engine.session import Session
+from perdure.engine.threads import in_thread, wait_for
 from perdure.errors import Damaged, WorkspaceInvalid
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX, PROCESSES_GRACE_S
 from perdure.model import entry as e
@@ -43,7 +44,6 @@ from perdure.workspace.ignoring import Ignoring
 from perdure.workspace.losses import changed_since, find_losses, not_as_left
 from perdure.workspace.restoring import Restored, apply, blobs_of
 
-T = TypeVar("T")
 _PATHS_NAMED_MAX: Final = 10
 _RESTORE: Final = "restore"  # the one move of a rollback
 _CRASH: Final = "crash"  # whose doing it is that a file was found lost
@@ -69,6 +69,7 @@ class Files:
         self._then: Fold | None = None  # what a rollback under way goes back to: asked for at each move
         self._at_work: dict[str, tuple[str, ...]] = {}  # actions in flight, and where they may write
         self._drafts: dict[str, tuple[str, ...]] = {}  # by action: files of its that are a draft
+        self._is_shared = False  # nothing but looks, and the process that had the task until now may have the folder
         self._alone_since = -1  # so many processes had been started when none was found alive
 
     def close(self) -> None:
@@ -103,7 +104,7 @@ class Files:
         try:
             yield
         finally:
-            cancelled = await _wait_for(looking)
+            cancelled = await wait_for(looking)
             looking.exception()
             if cancelled is not None:
                 raise cancelled
@@ -129,7 +130,7 @@ class Files:
         meanwhile is returned.
         """
         looking = asyncio.ensure_future(self.take_in(job.paths, job.action))
-        cancelled = await _wait_for(looking)
+        cancelled = await wait_for(looking)
         error = looking.exception()
         if error is not None:
             text = f"the files of {job.tool.name} ({job.action}) were not taken in: {error}"
@@ -159,6 +160,21 @@ class Files:
             paths = self._known_paths()
             await self._look(paths, self._owner(paths))
 
+    async def at_takeover(self) -> None:
+        """Take in the whole workspace, for a person who takes the task over or hands it back.
+
+        When it is taken over, what calls that were left open have changed is their doing; from then on all is the
+        person's, and nothing of it is ever removed or overwritten (`_look`).
+        """
+        self._is_shared = True
+        if self._session.robbed is None:
+            await self._mend_first()
+        async with self._lock:
+            is_taken = self._session.fold.ledger.takeover is not None
+            for action in () if is_taken else _left_open(self._session):
+                await self._look(action.paths, action.action)
+            await self._look(ANYWHERE, "")
+
     async def mend(self, *, anew: bool = False) -> None:
         """Put back what the disk has lost of what the task had written; with `anew` all of it, if the folder is gone.
 
@@ -171,9 +187,9 @@ class Files:
         async with self._lock:
             capturer, steps = self._open(anew=anew), list[Step]()
             pieces = capturer.look(files.copy(), tuple(sorted(files.written)))
-            while (piece := await _in_thread(lambda: next(pieces, None))) is not None:
+            while (piece := await in_thread(lambda: next(pieces, None))) is not None:
                 if is_there:
-                    lost = await _in_thread(partial(find_losses, capturer.folder.fd, piece.changes, files))
+                    lost = await in_thread(partial(find_losses, capturer.folder.fd, piece.changes, files))
                 else:
                     lost = tuple(Step(change.path, change.node, files.get(change.path)) for change in piece.changes)
                 await self._keep_remains(lost, piece.blobs)
@@ -265,35 +281,41 @@ class Files:
 
     def _left_at(self, action: str) -> int:
         """Return from when on a change is none of `action`'s, since its process had ended; 0 where it may live."""
-        open_ = self._session.fold.ledger.open.get(action)
-        is_left = open_ is not None and open_.epoch < self._session.sequencer.epoch
-        return self._session.left_at if is_left else 0
+        session, ledger = self._session, self._session.fold.ledger
+        open_ = ledger.open.get(action)
+        if open_ is None or open_.epoch >= session.sequencer.epoch:
+            return 0
+        return ledger.handed_at if ledger.handed_at > open_.intended_at else session.left_at
 
     async def _look(self, paths: Sequence[str], owner: str, *, left_at: int | None = None) -> None:
         """Put what is different from the manifest at `paths`; all but the last piece is durable when this returns.
 
         The task's processes are held still meanwhile. Where one lives, what nobody else owns up to is its doing. With
         `left_at`, what has changed since then is somebody else's; not given, it is that of an earlier run's call.
+        While a person has the task, everything is theirs but what a call made here (an undo) has changed.
         """
+        is_theirs = self._session.fold.ledger.takeover is not None and owner not in self._session.running
+        owner, left_at = ("", 0) if is_theirs else (owner, left_at)
         if left_at is None:
             left_at = 0 if owner in self._session.running else self._left_at(owner)
         capturer, living = self._open(), await self._living()
         with contextlib.ExitStack() as held:
             if living:
-                await _in_thread(lambda: held.enter_context(processes.frozen(self._session.task)))
+                await in_thread(lambda: held.enter_context(processes.frozen(self._session.task)))
             if left_at and owner and not living:
                 await self._take_theirs(capturer, paths, left_at)
-            await self._take_pieces(capturer, paths, owner or next((one.action for one in living), ""))
+            of_living = "" if is_theirs else next((one.action for one in living), "")
+            await self._take_pieces(capturer, paths, owner or of_living)
 
     async def _take_theirs(self, capturer: Capturer, paths: Sequence[str], left_at: int) -> None:
         """Put what others have changed at `paths` since `left_at`."""
         session, seen = self._session, self._session.fold.files.copy()
         behind_us = max(0, capturer.folder.now_ns() // 1_000 - session.world.clock.now())  # our clock
         pieces = capturer.look(seen, None if "" in paths else tuple(paths))
-        while (piece := await _in_thread(lambda: next(pieces, None))) is not None:
+        while (piece := await in_thread(lambda: next(pieces, None))) is not None:
             seen.apply(piece.changes)
             root_fd = capturer.folder.fd
-            theirs = await _in_thread(partial(changed_since, root_fd, piece.changes, left_at + behind_us))
+            theirs = await in_thread(partial(changed_since, root_fd, piece.changes, left_at + behind_us))
             if theirs:
                 session.put(e.FilesCaptured(changes=theirs, paths=tuple(paths)), blobs=piece.blobs)
                 await session.commit()
@@ -303,14 +325,14 @@ class Files:
         seen = files.copy()
         pieces = capturer.look(seen, None if "" in paths else tuple(paths))
         piece = Batch((), {})
-        while (following := await _in_thread(lambda: next(pieces, None))) is not None:
+        while (following := await in_thread(lambda: next(pieces, None))) is not None:
             if piece.changes:
                 session.put(e.FilesCaptured(changes=piece.changes, paths=tuple(paths), action=owner), blobs=piece.blobs)
                 await session.commit()
             piece = following
             seen.apply(piece.changes)
             if owner and piece.changes:
-                self._drafts[owner] = (*self.drafts_of(owner), *await _in_thread(partial(_drafts_in, piece)))
+                self._drafts[owner] = (*self.drafts_of(owner), *await in_thread(partial(_drafts_in, piece)))
         found = tuple(Uncovered(path, why) for path, why in sorted(capturer.uncovered.items()))
         uncovered = None if found == document.uncovered else found
         is_first = "" in paths and not document.is_all_captured
@@ -326,7 +348,7 @@ class Files:
         session, started = self._session, self._session.spawned
         if self._alone_since == started or not processes.is_supported():
             return ()
-        found = await _in_thread(lambda: processes.find(session.task))
+        found = await in_thread(lambda: processes.find(session.task))
         if not found:
             self._alone_since = started
         return found
@@ -339,7 +361,7 @@ class Files:
         if not await self._living():
             return
         session = self._session
-        ended = await _in_thread(lambda: processes.end(session.task, PROCESSES_GRACE_S, session.world.clock, action))
+        ended = await in_thread(lambda: processes.end(session.task, PROCESSES_GRACE_S, session.world.clock, action))
         if ended:
             text = f"ended before files go back: {', '.join(one.command for one in ended[:_PATHS_NAMED_MAX])}"
             session.put(e.NoteWritten(text=cut_text(plain_text(text), ERROR_MESSAGE_BYTES_MAX)))
@@ -361,7 +383,7 @@ class Files:
                 raise WorkspaceInvalid(place, f"it is not there; put it back, or have its files made anew: {remedy}")
             ignoring = Ignoring.from_text(config.text("workspace_ignore"))
             largest = config.size_bytes("workspace_file_max")
-            folder = Folder.open(place, store_place=session.world.store.place)
+            folder = Folder.open(place, store_place=session.world.store.place, is_shared=self._is_shared)
             self._capturer = Capturer(folder, ignoring, file_bytes_max=largest)
         return self._capturer
 
@@ -384,7 +406,7 @@ class Files:
         session, root = self._session, self._open().folder.fd
         blobs = _Bytes(session.world.store, blobs_of(steps))
         try:
-            return await _in_thread(lambda: apply(root, steps, blobs, reach=_reach))
+            return await in_thread(lambda: apply(root, steps, blobs, reach=_reach))
         except KeyError as error:
             raise Damaged(session.task, session.fold.seq, f"a file's bytes are not in the store: {error}") from error
 
@@ -462,26 +484,6 @@ class _Bytes(Mapping[bytes, bytes]):
 
     def __len__(self) -> int:
         return len(self._digests)
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Return what `work` does in a thread; a cancellation waits for its end, since nothing can stop a thread."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    cancelled = await _wait_for(running)
-    if cancelled is not None:
-        raise cancelled
-    return running.result()
-
-
-async def _wait_for(running: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait until `running` has ended, whatever comes; return a cancellation that came meanwhile."""
-    cancelled: asyncio.CancelledError | None = None
-    while not running.done():
-        try:
-            await asyncio.wait([running])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    return cancelled
 
 
 def _drafts_in(piece: Batch) -> tuple[str, ...]:

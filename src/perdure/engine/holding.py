@@ -30,15 +30,16 @@ from perdure.engine.matching import taken_over
 from perdure.engine.rollback import finish_rollback
 from perdure.engine.scribe import Scribe
 from perdure.engine.sequencer import Sequencer
-from perdure.engine.session import Session, World
+from perdure.engine.session import Session, World, deliver_last
 from perdure.engine.snapshotting import Snapshotter
+from perdure.engine.takeover import refuse_taken, refuse_under_way
 from perdure.engine.ticker import Ticker
 from perdure.errors import Fenced, StopRequested, StoreError, TaskAmbiguous, TaskBusy, TaskFinished, TaskUnknown
 from perdure.limits import INBOX_POLL_S, LEASE_BEATS_PER_TTL, LEASE_TTL_S, LOG_BEAT_S, TICK_S
 from perdure.model import entry as e
-from perdure.model.ids import check_name
+from perdure.model.ids import Holder, check_name
 from perdure.model.status import TaskSummary
-from perdure.ports import Clock, Hook, Ids, Store
+from perdure.ports import Clock, Hook, Ids, Lease, Store
 
 _THREADS_MAX: Final = 32
 _ATTENDED: Final = Rules()
@@ -50,6 +51,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     by_hand: bool = True  # a person has asked for it
     program: Drivable | None = None  # in whose module the tools of a rollback are looked for first
     finish: bool = True  # a rollback that was under way
+    drives: bool = False  # a program goes on with it: not while a person has it
+    acts: bool = False  # on its effects: not while one may be under way elsewhere
+    robs: bool = False  # even a holder who lives
 
 
 class Holding:
@@ -99,6 +103,7 @@ class Holding:
         await self.scribe.close()
         self._presence.end()
         self._world.threads.shutdown(wait=False, cancel_futures=True)
+        await deliver_last(self._world.hooks)
 
     # --- opening ----------------------------------------------------------------------------------------------------
     async def _find(self, name: str) -> TaskSummary | None:
@@ -157,7 +162,7 @@ class Holding:
     async def _claim(self, summary: TaskSummary, how: Claim) -> Session:
         """Take the lease of a task."""
         task = summary.task
-        if task in self._sessions or task in self._opening:
+        if (task in self._sessions and not how.robs) or task in self._opening:
             raise TaskBusy(task, f"this process ({os.getpid()})", summary.name)
         self._opening.add(task)
         try:
@@ -172,20 +177,23 @@ class Holding:
     async def _claim_alone(self, task: str, how: Claim) -> Session:
         crashpoints.reach("during_recovery")
         last = await self.store.lease(task)
-        lease, crashed = await leases.claim(
-            self.store, task, self._presence, self._world.clock, self._world.lease_ttl_s
-        )
+        lease, crashed, robbed = await self._lease_of(task, how)
         crashpoints.reach("during_recovery")
         try:
             fold = await load_fold(self.store, task)
             await refuse_half(self.store, fold)
+            if how.drives:
+                refuse_taken(fold)
+            if how.drives or how.acts:
+                refuse_under_way(self.store, fold, self._world.clock.now(), is_resume=how.drives)
         except BaseException:
             await self.store.release(task, lease.epoch)  # a damaged journal must not look busy
             raise
         session = self._open_session(fold, lease.epoch)
         try:
             session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=how.by_hand, after_crash=crashed))
-            session.after_crash, session.left_at = fold.ledger.unmended, last.until
+            session.after_crash, session.robbed = fold.ledger.unmended, robbed
+            session.left_at = 0 if robbed is not None else last.until
             await session.commit()
             crashpoints.reach("during_recovery")
             session.module = getattr(getattr(how.program, "fn", None), "__module__", "")
@@ -202,6 +210,17 @@ class Holding:
             await self._release(session)
             raise
         return session
+
+    async def _lease_of(self, task: str, how: Claim) -> tuple[Lease, bool, Holder | None]:
+        """Take the lease; return it, whether its last holder was dead, and who was robbed of it."""
+        ttl_s, present = self._world.lease_ttl_s, self._sessions.get(task)
+        if not how.robs:
+            return *await leases.claim(self.store, task, self._presence, self._world.clock, ttl_s), None
+        taken = await leases.rob(self.store, task, self._presence, ttl_s)
+        if present is not None:
+            lost = Fenced(task, present.epoch, taken[0].epoch)
+            present.sequencer.dead = present.sequencer.dead or lost
+        return taken
 
     def _session_of(self, fold: Fold) -> Session:
         return Session(self._world, Sequencer(fold, self.store, self._world.clock, self._world.ids, fold.epoch))
@@ -220,7 +239,7 @@ class Holding:
         try:
             yield
         except Fenced as fenced:
-            raise taken_over(session, fenced) from fenced
+            raise await taken_over(session, fenced) from fenced
         finally:
             await self._release(session)
 

@@ -26,6 +26,7 @@ from perdure.model.ids import Holder
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock, Ids, Lease, Store
 
+_ROB_TRIES_MAX: Final = 10
 _here: Final[set[str]] = set()  # tokens of this process's runtimes, for stores that have no folder
 
 
@@ -180,6 +181,25 @@ async def claim(
         raise TaskBusy(task, str(lease.holder))
     beats = None if alive is False else lease.beats
     return await store.claim(task, presence.holder, over=lease.epoch, beats=beats, ttl_s=ttl_s), True
+
+
+async def rob(
+    store: Store, task: str, presence: Presence, ttl_s: float = LEASE_TTL_S
+) -> tuple[Lease, bool, Holder | None]:
+    """Take the lease of `task` from whoever has it, for a person who takes the task over.
+
+    Return it, whether its last holder was found dead, and the holder who lives, or of whom nothing can be known. He
+    finds out at his next append: `Fenced`. Raises TaskBusy where others are faster time after time.
+    """
+    for _ in range(_ROB_TRIES_MAX):
+        lease = await store.lease(task)
+        try:
+            granted = await store.claim(task, presence.holder, over=lease.epoch, ttl_s=ttl_s)
+        except TaskBusy:
+            continue
+        is_dead = lease.holder is not None and is_alive(lease.holder, store) is False
+        return granted, is_dead, None if is_dead else lease.holder
+    raise TaskBusy(task, "others, who are faster time after time")
 
 
 async def create(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Mapping
@@ -9,14 +10,15 @@ from typing import Any, cast
 
 from perdure.codec import leaves, values
 from perdure.engine.driving import Drivable
+from perdure.engine.ending import hand_back_line
 from perdure.engine.loading import blobs_of, read_entry
 from perdure.engine.migrations import is_same_start
 from perdure.engine.programs import Program, plain_args
 from perdure.engine.session import Session
-from perdure.errors import Fenced, TaskBusy, TaskCancelled, TaskFailed, TaskMismatch, UsageError
+from perdure.errors import Fenced, StoreError, TaskBusy, TaskCancelled, TaskFailed, TaskMismatch, UsageError
 from perdure.model import entry as e
 from perdure.model.ids import Holder, check_name
-from perdure.model.status import TaskSummary
+from perdure.model.status import TAKEOVER, TaskSummary
 from perdure.ports import Store
 
 
@@ -91,7 +93,12 @@ def refuse_ended(summary: TaskSummary) -> None:
         raise TaskCancelled(summary.task, f"task {summary.name!r} was cancelled {summary.reason}", show)
 
 
-def taken_over(session: Session, fenced: Fenced) -> TaskBusy:
-    """Return what the caller of a run is told when another process has taken the task."""
-    holder = f"another process (epoch {fenced.current}); this one stops"
-    return TaskBusy(session.task, holder, session.fold.ledger.name)
+async def taken_over(session: Session, fenced: Fenced) -> TaskBusy:
+    """Return what the caller of a run is told when another process, or a person, has taken the task."""
+    name, holder = session.fold.ledger.name, f"another process (epoch {fenced.current}); this one stops"
+    with contextlib.suppress(StoreError):
+        summary = await session.world.store.find(session.task)
+        if summary.taken_at:
+            by = summary.reason.removeprefix(TAKEOVER)
+            return TaskBusy(session.task, holder, name, by, hand_back_line(name))
+    return TaskBusy(session.task, holder, name)

@@ -11,6 +11,7 @@ import msgspec
 from perdure.core import resume
 from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable
+from perdure.engine.ending import hand_back_line
 from perdure.engine.migrations import missing_step
 from perdure.model.ledger import OpenAction
 from perdure.workspace.losses import not_as_left
@@ -37,11 +38,20 @@ def report(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
     """
     return (
         ReportRow("ok", "journal", f"{fold.seq} entries, chain verified from the snapshot on"),
+        *_person(fold),
         _last_action(fold),
         _source(fold, program),
         _workspace(fold),
         *_state(fold, program),
     )
+
+
+def _person(fold: Fold) -> tuple[ReportRow, ...]:
+    """Return a row where a person has the task: nothing goes over that."""
+    if fold.ledger.takeover is None:
+        return ()
+    text = f"{fold.ledger.takeover.by} has taken it over; {hand_back_line(fold.ledger.name)}"
+    return (ReportRow("stop", "person", text),)
 
 
 def _state(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:

@@ -17,7 +17,7 @@ import msgspec
 from perdure.codec import values
 from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
-from perdure.engine.ending import hand_over
+from perdure.engine.ending import hand_back_line, hand_over
 from perdure.engine.files import mend_files
 from perdure.engine.forking import ForkPlan, make_fork, plan_fork, refuse_half
 from perdure.engine.holding import Claim
@@ -75,7 +75,9 @@ class Runtime(Visits):
             return await self._drive(session, program, arguments)
         await refuse_other(self.store, found, started, program)
         if found.status == "needs_human":
-            raise NeedsHuman(found.task, found.reason, f"perdure show {shlex.quote(found.name)}", found.name)
+            show = f"perdure show {shlex.quote(found.name)}"
+            line = hand_back_line(found.name) if found.taken_at else show
+            raise NeedsHuman(found.task, found.reason, line, found.name)
         return await self._go_on(found, program, by_hand=False)
 
     async def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:  # noqa: ANN401
@@ -91,7 +93,7 @@ class Runtime(Visits):
         if summary.is_finished and not (again and summary.status == "failed"):
             refuse_ended(summary)
             return await self.result(summary.task)
-        session = await self._opened(self._claim(summary, Claim(by_hand=by_hand, program=program)))
+        session = await self._opened(self._claim(summary, Claim(by_hand=by_hand, program=program, drives=True)))
         if session.stop is not None:
             return await self._drive(session, program, {})
         try:
@@ -112,7 +114,7 @@ class Runtime(Visits):
             arguments = recorded_arguments(session)
         except Fenced as fenced:
             await self._release(session)
-            raise taken_over(session, fenced) from fenced
+            raise await taken_over(session, fenced) from fenced
         except BaseException:
             await self._release(session)
             raise
@@ -153,7 +155,7 @@ class Runtime(Visits):
             if found.is_finished:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
-            session = await self._opened(self._claim(found, Claim(by_hand=False)))
+            session = await self._opened(self._claim(found, Claim(by_hand=False, drives=True)))
         else:
             session = await self._opened(self._start(started, first))
         async with self._held(session), obeyed(session):

@@ -24,7 +24,8 @@ from perdure.ports import Append, Clock, Ids, Store
 
 _CHANGES_SUMMARY: Final = frozenset({
     e.TaskStarted, e.TaskResumed, e.ProgramCalled, e.TaskPausedEntry, e.TaskParkedEntry, e.QuestionAsked,
-    e.QuestionAnswered, e.TaskSucceeded, e.TaskFailedEntry, e.TaskCancelledEntry, e.RolledBackEntry,
+    e.QuestionAnswered, e.TaskTakenOver, e.TaskHandedBack, e.TaskSucceeded, e.TaskFailedEntry, e.TaskCancelledEntry,
+    e.RolledBackEntry,
 })  # fmt: skip
 
 
@@ -109,6 +110,7 @@ class Sequencer:
             started_at=ledger.started_at,
             changed_at=fold.at,
             until=ledger.until,
+            taken_at=ledger.takeover.at if ledger.takeover is not None else 0,
         )
 
     def _submit(self, consumed: tuple[str, ...] = ()) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shlex
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -38,10 +38,11 @@ from perdure.errors import (
 )
 from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_TTL_S, PARALLEL_ACTIONS_MAX, STORE_BUSY_S, TICK_S
 from perdure.model import entry as e
+from perdure.model.ids import Holder
 from perdure.model.outcome import Outcome
 from perdure.model.patch import Op, ops_to_value
 from perdure.model.status import UNFINISHED
-from perdure.ports import Clock, Hook, Ids, Store
+from perdure.ports import Clock, Delivering, Hook, Ids, Store
 from perdure.tools import Tool
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ class Session:
         self.untold: list[tuple[str, dict[str, Any]]] = []  # what hooks are told once it is durable: event, fields
         self.files: Files | None = None  # see `files.files_of`
         self.spawned = 0  # processes that tools have started
+        self.robbed: Holder | None = None  # who had the lease until now, and lives
         self.left_at = 0  # by then the last holder had certainly ended; 0: not known
         self.after_crash = False  # whether the last holder was found dead, or of another boot: files may be lost
         self.tenure = Tenure(world.clock, world.lease_ttl_s)
@@ -255,11 +257,11 @@ class Session:
             self.sequencer.put(e.ValuesDrawn(values=values), blobs=writer.blobs)
         return self.sequencer.put(payload, operations=operations, blobs=blobs)
 
-    def put_patch(self, operations: tuple[Op, ...], *, action: str = "") -> int:
+    def put_patch(self, operations: tuple[Op, ...], *, action: str = "", by: str = "") -> int:
         """Sequence a StateEdited with `operations`, which the views have made."""
         writer = LeafWriter()
         patch = msgspec.Raw(leaves.encode(ops_to_value(operations), writer))
-        return self.put(e.StateEdited(patch=patch, action=action), operations=operations, blobs=writer.blobs)
+        return self.put(e.StateEdited(patch=patch, action=action, by=by), operations=operations, blobs=writer.blobs)
 
     def put_state(self, state: dict[Any, Any], from_version: int, to_version: int) -> int:
         """Sequence a StateMigrated: `state`, which from now on belongs to the tree, is all of the state."""
@@ -323,3 +325,15 @@ def call_hook(hook: Hook, task: str, event: str, fields: Mapping[str, Any]) -> N
         hook(task, event, fields)
     if caught.error is not None:
         log.error("hook_failed event=%s task=%s", event, task, exc_info=caught.error)
+
+
+async def deliver_last(hooks: Sequence[Hook]) -> None:
+    """Wait, a bounded time, until the hooks that deliver beside the tasks have delivered: the runtime ends."""
+    await asyncio.gather(*(_deliver_last(hook) for hook in hooks if isinstance(hook, Delivering)))
+
+
+async def _deliver_last(hook: Delivering) -> None:
+    with Boundary() as caught:
+        await hook.delivered()
+    if caught.error is not None:
+        log.error("hook_failed event=delivered", exc_info=caught.error)

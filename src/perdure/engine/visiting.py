@@ -5,13 +5,19 @@ Called through `Runtime` by operations and user code; the work itself is done by
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+
+from perdure.engine import takeover
 from perdure.engine.asking import take_word
 from perdure.engine.driving import Drivable
 from perdure.engine.ending import obey_stop
 from perdure.engine.holding import Claim, Holding
 from perdure.engine.marking import mark_by_hand
 from perdure.engine.rollback import abandon_rollback, roll_back
+from perdure.engine.session import Session
 from perdure.engine.settling import settle
+from perdure.engine.takeover import refuse_taken
 from perdure.errors import StopRequested
 from perdure.model import entry as e
 from perdure.model.outcome import Outcome
@@ -23,7 +29,7 @@ class Visits(Holding):
 
     async def settle(self, task: str, action: str, outcome: Outcome | None, *, by: str = "person") -> None:
         """Say how an open or doubtful action of a task that nobody holds ended; None keeps it as a fact."""
-        session = await self._opened(self._claim(await self.store.find(task), Claim(finish=False)))
+        session = await self._opened(self._claim(await self.store.find(task), Claim(finish=False, acts=True)))
         async with self._held(session):
             await settle(session, action, outcome, by=by)
 
@@ -44,7 +50,7 @@ class Visits(Holding):
         does not. Raises CheckpointUnknown, RollbackRefused, ToolNotFound, TaskFinished, TaskBusy; NeedsHuman where an
         undo fails.
         """
-        session = await self._opened(self._claim(await self._unfinished(task), Claim(program=program)))
+        session = await self._opened(self._claim(await self._unfinished(task), Claim(program=program, acts=True)))
         async with self._held(session):
             try:
                 await roll_back(session, checkpoint, reason=f"asked for by a {by}", carry=carry, force=force)
@@ -62,7 +68,7 @@ class Visits(Holding):
 
     async def checkpoint(self, task: str, name: str, *, by: str = "person") -> int:
         """Mark a task that nobody holds; return the entry. Raises TaskBusy, TaskFinished, ActionsInFlight."""
-        session = await self._opened(self._claim(await self._unfinished(task), Claim()))
+        session = await self._opened(self._claim(await self._unfinished(task), Claim(acts=True)))
         async with self._held(session):
             return await mark_by_hand(session, name, by)
 
@@ -70,6 +76,8 @@ class Visits(Holding):
         """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""
         session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
         async with self._held(session):
+            if what != "cancel":
+                refuse_taken(session.fold)
             session.put(e.TaskCancelledEntry(by=by) if what == "cancel" else e.TaskPausedEntry(by="person"))
             await session.commit()
 
@@ -78,3 +86,50 @@ class Visits(Holding):
         session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
         async with self._held(session):
             return await take_word(session, message)
+
+    # --- in the hands of a person -----------------------------------------------------------------------------------
+    async def take_over(self, task: str, *, by: str = "person") -> None:
+        """Give the task to a person, even from a living process: nobody goes on with it until `hand_back`.
+
+        That process is fenced off: what it appends from now on is refused, and its run ends with TaskBusy. An action
+        that runs there at this moment stays open. Raises TaskFinished, UsageError.
+        """
+        session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False, robs=True)))
+        async with self._held(session):
+            await takeover.take_over(session, by)
+
+    async def hand_back(self, task: str, *, say: str = "", by: str = "") -> tuple[str, ...]:
+        """Give a task that was taken over back to its program; return what was changed, a line for each kind.
+
+        The program finds it in `task.advice` and `task.brief()`, with what the person has to `say`. The task is paused
+        until somebody resumes it. Raises NotTakenOver, TaskBusy, TaskFinished.
+        """
+        async with self._by_hand(task) as session:
+            return await takeover.hand_back(session, by, say)
+
+    async def edit_state(
+        self,
+        task: str,
+        assign: Sequence[tuple[str, object]],
+        remove: Sequence[str] = (),
+        *,
+        program: Drivable | None = None,
+    ) -> bool:
+        """Change the state of a task that was taken over: put each (place, value), then remove; all of it or nothing.
+
+        A place is written as `orders[0].price`. What is put there is checked by the `state_type=` of `program`, where
+        one is given. Returns whether anything changed. Raises NotTakenOver, StatePathInvalid, StateInvalid, Unstorable.
+        """
+        async with self._by_hand(task) as session:
+            return await takeover.edit_state(session, assign, remove, program)
+
+    async def adopt_plan(self, task: str, steps: Sequence[str]) -> bool:
+        """Write another plan for a task that was taken over; return whether it is another. Raises as `edit_state`."""
+        async with self._by_hand(task) as session:
+            return await takeover.adopt_plan(session, steps)
+
+    @contextlib.asynccontextmanager
+    async def _by_hand(self, task: str) -> AsyncGenerator[Session]:
+        session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
+        async with self._held(session):
+            yield session

@@ -54,6 +54,8 @@ PerdureError
 │   ├── LoopBlocked        a call of perdure.sync in the thread of its own event loop
 │   ├── PathOutside        a tool would write outside of the task's workspace
 │   ├── NothingAsked       an answer to a task that waits for none
+│   ├── NotTakenOver       a change by hand to a task that nobody has taken over
+│   ├── StatePathInvalid   a place of the state that cannot be read, or is not there
 │   ├── StateVersion       no migration leads from the recorded state to this program
 │   └── StateInvalid       the state is not what ``state_type=`` says
 ├── ActionError
@@ -137,6 +139,7 @@ from perdure.errors.usage import (
     LoopBlocked,
     NestedAct,
     NothingAsked,
+    NotTakenOver,
     PathOutside,
     ProgramNotImportable,
     ReadOnlyState,
@@ -144,6 +147,7 @@ from perdure.errors.usage import (
     RollbackUnderWay,
     StaleView,
     StateInvalid,
+    StatePathInvalid,
     StateVersion,
     TaskFinished,
     TaskMismatch,
@@ -195,6 +199,7 @@ __all__ = [
     "NameTaken",
     "NeedsHuman",
     "NestedAct",
+    "NotTakenOver",
     "NothingAsked",
     "OutcomeUnknown",
     "PathOutside",
@@ -210,6 +215,7 @@ __all__ = [
     "RolledBack",
     "StaleView",
     "StateInvalid",
+    "StatePathInvalid",
     "StateVersion",
     "StopRequested",
     "StoreBroken",

@@ -116,11 +116,13 @@ class TaskCancelled(TaskStopped):
 
 
 class TaskBusy(TaskStopped):
-    """Another living process holds the task; `holder` names it."""
+    """Another living process holds the task, or a person has taken it over from this one; `holder` names who."""
 
-    def __init__(self, task: str, holder: str, name: str = "") -> None:
+    def __init__(self, task: str, holder: str, name: str = "", taken_by: str = "", next_command: str = "") -> None:
         self.holder = holder
-        super().__init__(task, f"task {name or task!r} is being worked on by {holder}")
+        self.taken_by = taken_by
+        how = f"was taken over by {taken_by}; this process stops" if taken_by else f"is being worked on by {holder}"
+        super().__init__(task, f"task {name or task!r} {how}", next_command)
 
 
 class Unwound(BaseException):

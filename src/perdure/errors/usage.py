@@ -346,6 +346,24 @@ class StateInvalid(UsageError):
         super().__init__(f"state{where} is no {type_name}: {reason}")
 
 
+class StatePathInvalid(UsageError):
+    """A place of the state as a person has typed it cannot be read, or is not there."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path!r} is no place in the state: {reason}")
+
+
+class NotTakenOver(UsageError):
+    """Only whoever has taken a task over may change it by hand, or hand it back."""
+
+    def __init__(self, name: str, next_command: str) -> None:
+        self.name = name
+        self.next_command = next_command
+        super().__init__(f"nobody has taken task {name!r} over; first: {next_command}")
+
+
 class PathOutside(UsageError):
     """A tool says that it writes outside of the task's workspace."""
 

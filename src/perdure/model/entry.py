@@ -129,6 +129,7 @@ class TaskTakenOver(_Payload, frozen=True, kw_only=True):
     """A person has taken the lease from whoever had it; the task is theirs until it is handed back."""
 
     by: str = "person"
+    holder: Holder | None = None  # who worked on it until then, unless he was dead: his call may still be under way
 
 
 class TaskHandedBack(_Payload, frozen=True, kw_only=True):

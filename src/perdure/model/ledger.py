@@ -61,6 +61,21 @@ class Window(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_bad: bool = False  # as told by the last HealthChanged
 
 
+class Takeover(msgspec.Struct, frozen=True, kw_only=True):
+    """A person has the task."""
+
+    by: str
+    at: int  # since when; UTC, microseconds
+    seq: int  # of the entry by which the first person took it: what has changed since then is their doing
+
+
+class Robbed(msgspec.Struct, frozen=True, kw_only=True):
+    """A living holder from whom the task was taken: a call of his may be under way until its time-out."""
+
+    holder: Holder
+    epoch: int  # of the lease that was taken over his
+
+
 class UndoSent(msgspec.Struct, frozen=True, kw_only=True):
     """An action that takes back another, and has been sent."""
 
@@ -100,6 +115,9 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     question_action: str = ""
     question_key: str = ""  # of the question of the program for whose answer the task waits
     until: int = 0
+    takeover: Takeover | None = None
+    robbed: Robbed | None = None
+    handed_at: int = 0  # when it was last handed back; UTC, microseconds
     holder: Holder | None = None
     attempt: int = 0
     starts_in_row: int = 0  # starts after a crash, in a row, under whose leases nothing was settled

@@ -8,6 +8,7 @@ import msgspec
 
 Status = Literal["running", "paused", "parked", "needs_human", "succeeded", "failed", "cancelled"]
 FORKING: Final = "fork under way"  # why a fork is paused that does not have all of its parent's entries yet
+TAKEOVER: Final = "takeover: by "  # how the reason begins where a person has the task; what follows is who
 UNFINISHED: Final = frozenset({"running", "paused", "parked", "needs_human"})
 
 
@@ -29,6 +30,7 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     started_at: int = 0  # UTC, microseconds since 1970
     changed_at: int = 0
     until: int = 0  # parked: when it goes on
+    taken_at: int = 0  # since when a person has it
 
     @property
     def is_half_fork(self) -> bool:

@@ -66,6 +66,7 @@ class Judge:
         self._effects: dict[str, _Effect] = {}  # by action id
         self._keys: dict[str, str] = {}  # effect key -> the action that had it last
         self._rollback: e.RollbackBegan | None = None
+        self._is_taken = False  # a person has the task
         self._undos: dict[str, str] = {}  # of the rollback under way: undoing action -> what it takes back
         self._undone: set[str] = set()  # what is taken back by it, or stays by a person's word
         self._reused: dict[str, int] = {}  # effect -> entry that has answered a call by it
@@ -81,6 +82,8 @@ class Judge:
             self._report(header.seq, "order", "entry 1, and no other, must be the task's start")
         if isinstance(payload, e.TaskForked):
             self._own_from = payload.at + 1
+        if header.seq == self._own_from:
+            self._is_taken = False  # a person has the parent, not the fork
         if before is None:
             return
         if header.epoch < before.epoch:
@@ -137,6 +140,10 @@ class Judge:
     def _judge_moment(self, seq: int, payload: e.Payload) -> None:
         if isinstance(payload, e.QuestionAnswered):
             self._said.add(payload.key)
+        if isinstance(payload, e.TaskTakenOver | e.TaskHandedBack):
+            self._is_taken = isinstance(payload, e.TaskTakenOver)
+        if self._is_taken and isinstance(payload, e.ProgramCalled | e.TaskResumed):
+            self._report(seq, "order", f"a person has the task, and here stands {type(payload).__name__}")
         if self._rollback is not None and isinstance(payload, _WHILE_ROLLING_BACK):
             self._report(seq, "rollback", f"in the middle of a rollback stands {type(payload).__name__}")
 

@@ -69,6 +69,8 @@ class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     goal: str
     status: str
     why: str = ""
+    person: str = ""  # who has taken it over
+    taken_at: str = ""
     holder: str = ""
     until: str = ""
     driver: str = ""
@@ -110,6 +112,8 @@ async def show(store: Store, name: str) -> Show:
         goal=ledger.goal,
         status=row.standing,
         why=ledger.reason,
+        person=ledger.takeover.by if ledger.takeover is not None else "",
+        taken_at=moment(ledger.takeover.at) if ledger.takeover is not None else "",
         holder=row.holder,
         until=moment(ledger.until) if ledger.until else "",
         driver=summary.driver,
@@ -199,6 +203,8 @@ async def result_of(store: Store, fold: Fold) -> Plain:
 def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
     """Return what to type next, "" where there is nothing to do."""
     name = word_for(row.summary)
+    if row.summary.taken_at and row.is_unfinished:
+        return f"perdure hand-back {name}"
     settle = next((action.settle for action in pending if action.settle), "")
     if settle and row.is_unfinished and row.standing != "running":
         return settle

@@ -37,11 +37,12 @@ class Folder:
         self._held = held
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, store_place: str = "") -> Folder:
+    def open(cls, path: str | os.PathLike[str], *, store_place: str = "", is_shared: bool = False) -> Folder:
         """Open and lock the folder at `path`, made if absent. `store_place`: the store's path or URL.
 
-        Raises WorkspaceBusy where another task has it, or one inside or around it; WorkspaceInvalid where it is no
-        folder, may not be read, knows no locks, or holds the store.
+        `is_shared`: for looks alone, beside whoever has it locked. Raises WorkspaceBusy where another task has it, or
+        one inside or around it; WorkspaceInvalid where it is no folder, may not be read, knows no locks, or holds the
+        store.
         """
         given = os.path.abspath(path)
         real = os.path.realpath(given)
@@ -50,9 +51,10 @@ class Folder:
             os.makedirs(real, exist_ok=True)
             fd = os.open(real, _NOT_FOLLOWED)
             held.callback(os.close, fd)
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for above in Path(real).parents:
-                _lock_shared(above, held)
+            with contextlib.suppress(BlockingIOError) if is_shared else contextlib.nullcontext():
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for above in Path(real).parents:
+                    _lock_shared(above, held)
             made = cls(given, real, fd, held)
             made.check()
             made._held = held.pop_all()

@@ -297,6 +297,10 @@ class Follower(Sequencer):
                 return True
             case e.FilesCaptured() | e.WorkspaceRestored():
                 return True  # what the world did; the program makes none of it
+            case e.TaskTakenOver() | e.TaskHandedBack():
+                return True
+            case e.StateEdited(by=person) | e.PlanAdopted(by=person) if person:
+                return True
             case e.CheckpointMarked(reason="milestone" | "person"):
                 return True
             case e.NoteWritten() if is_of_milestone(payload):

@@ -91,6 +91,24 @@ async def a_claim_over_beats_wants_them_unmoved(place: Place) -> None:
     same(2, (await store.claim(chain.task, holder(2), over=1, beats=1)).epoch, "granted epoch")
 
 
+async def a_holder_who_lives_can_be_robbed(place: Place) -> None:
+    """A claim that names no beats is granted over a lease that stands and was just renewed; its holder is fenced off.
+
+    What he had handed in before stays, what he hands in afterwards is refused, also where it was ready before.
+    """
+    store, other = await place.open(), await place.open()
+    chain = await begun(store)
+    await store.append(chain.task, msgspec.structs.replace(chain.next(), lease_s=1000.0))
+    before, late = await store.head(chain.task), chain.peek()
+    await store.renew(chain.task, 1)
+    granted = await other.claim(chain.task, holder(2), over=1)
+    same((2, holder(2)), (granted.epoch, granted.holder), "lease")
+    error = await refused(Fenced, store.append(chain.task, late))
+    same((1, 2), (error.epoch, error.current), "epochs that the error names")
+    await refused(Fenced, store.renew(chain.task, 1))
+    same(before, await other.head(chain.task), "head")
+
+
 async def an_append_can_renew(place: Place) -> None:
     """An append that says so renews the lease for the term it names, longer or shorter; any other leaves it alone."""
     store = await place.open()
@@ -172,6 +190,7 @@ CHECKS = checks(
     of_many_claims_one_wins,
     renewing_beats,
     a_claim_over_beats_wants_them_unmoved,
+    a_holder_who_lives_can_be_robbed,
     an_append_can_renew,
     a_refused_append_renews_nothing,
     the_robbed_cannot_renew_or_release,
