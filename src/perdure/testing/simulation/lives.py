@@ -45,8 +45,6 @@ LIVES_MAX: Final = 40
 RIVALS: Final = 1000  # numbers of their lives begin here
 _RECOVERY: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
 _PATIENCE_S: Final = 3.0  # by then every request has arrived
-_RECOVERY: Final = Rules(patience=Patience(outage_s=60.0))  # so that a person is asked in the end
-_PATIENCE_S: Final = 3.0  # by then every request has arrived
 _AUDITS_MAX: Final = 2
 _UNRECORDED_MAX: Final = 10  # free calls whose intents died with their process
 _RARE: Final = frozenset({"after_checkpoint", "during_rollback", "during_recovery"})
