@@ -80,7 +80,7 @@ def field(owner: object, name: str) -> Any:  # noqa: ANN401 - the fields of any 
     kind = type(value)
     if issubclass(kind, types.MemberDescriptorType):
         try:
-            return value.__get__(owner, type(owner))
+            return cast("types.MemberDescriptorType", value).__get__(owner, type(owner))
         except AttributeError:
             return None
     return None if issubclass(kind, property | types.FunctionType | types.GetSetDescriptorType) else value

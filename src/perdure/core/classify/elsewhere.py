@@ -135,7 +135,6 @@ MCP_CODES: Final[dict[int, FailureClass]] = {
     -32021: "request",
     -32022: "request",
     -32042: "auth",
-    -32800: "cancelled",
 }
 
 # Why a model stopped, in snake case. What is not here is a good ending.
