@@ -5,12 +5,14 @@ Such a part stands between `<!-- name: begin -->` and `<!-- name: end -->`; the 
 """
 
 import ast
+import errno
 import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import perdure
+from perdure.core.classify import elsewhere, rows
 from perdure.core.effects_table import POINTS, RESUME, ROLLBACK
 from perdure.core.recovery import TABLE
 from perdure.model import entry
@@ -72,6 +74,39 @@ def render_effects() -> str:
     )
 
 
+def render_classes() -> str:
+    """Return the tables of `core/classify/`."""
+    files = [(f"errno {', '.join(f'`{name}`' for name in sorted(_errnos(found)))}", rule, failure_class)
+             for found, rule, failure_class in ((elsewhere.STORAGE_ERRNOS, "os.storage", "storage"),
+                                                (elsewhere.NETWORK_ERRNOS, "os.network", "network"))]  # fmt: skip
+    calls = f"code {', '.join(map(str, sorted(elsewhere.MCP_CALL_CODES)))}"
+    codes = [(f"code {', '.join(str(code) for code, given in elsewhere.MCP_CODES.items() if given == failure_class)}",
+              "mcp.CODE", failure_class) for failure_class in dict.fromkeys(elsewhere.MCP_CODES.values())]  # fmt: skip
+    reasons = [(f"ended by {', '.join(f'`{reason}`' for reason in found)}", rule, failure_class)
+               for rule, failure_class, found in elsewhere.REASONS]  # fmt: skip
+    exit_row = ("anything else", "process.exit", "tool")
+    tables = {
+        "Over HTTP, and events of a stream": _class_rows(rows.HTTP),
+        "Sockets, TLS and files": [*_class_rows(elsewhere.TLS), *files, *_class_rows(elsewhere.TYPES)],
+        "Processes, by what they wrote to stderr": [*_class_rows(elsewhere.PROCESS), exit_row],
+        "MCP": [
+            ("a result with `isError`", "mcp.tool_error", "tool"),
+            *_class_rows(elsewhere.MCP),
+            (calls, "mcp.call", "request"),
+            *_class_rows(elsewhere.MCP_WORDS),
+            *codes,
+        ],
+        "Answers with status 200": [*reasons, ("nothing in it, or no JSON", "reply.empty, reply.unreadable", "output")],
+    }
+    return "\n\n".join(
+        "\n".join(
+            [f"### {title}", "", "| when | class | rule |", "|---|---|---|"]
+            + [f"| {when} | `{failure_class}` | `{rule}` |" for when, rule, failure_class in found]
+        )
+        for title, found in tables.items()
+    )
+
+
 def render_names() -> str:
     """Return a table of public names per group."""
     return "\n\n".join(
@@ -93,6 +128,7 @@ def render_task() -> str:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "kinds": ("journal.md", render_kinds),
     "decisions": ("recovery.md", render_decisions),
+    "classes": ("recovery.md", render_classes),
     "effects": ("../explanation/effects.md", render_effects),
     "names": ("api.md", render_names),
     "runtime": ("api.md", render_runtime),
@@ -119,6 +155,14 @@ def write_all() -> list[str]:
             path.write_text(after, "utf-8")
             changed.append(f"{name} ({part})")
     return changed
+
+
+def _class_rows(table: tuple[rows.Row, ...]) -> list[tuple[str, str, str]]:
+    return [(row.when, row.rule.replace("{status}", "STATUS"), row.failure_class) for row in table]
+
+
+def _errnos(numbers: frozenset[int]) -> list[str]:
+    return [errno.errorcode[number] for number in numbers]
 
 
 def _marks(part: str) -> str:

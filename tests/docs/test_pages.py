@@ -6,7 +6,9 @@ from typing import get_args
 import pytest
 
 import perdure
+from perdure.core.classify import elsewhere, rows
 from perdure.model.effect import PRESETS
+from perdure.model.failure import FailureClass
 from perdure.model.status import Status
 from tests.docs import pages, rendering
 
@@ -48,6 +50,16 @@ def test_links_lead_somewhere(page):
         if not target.exists() or (heading and heading not in pages.headings_of(target))
     ]
     assert [] == broken
+
+
+def test_every_class_that_an_error_can_have_is_explained():
+    """recovery.md names each class that a table gives, and those that need none."""
+    text = (ROOT / "docs" / "reference" / "recovery.md").read_text("utf-8").partition("## Which class an error has")[2]
+    tables = (rows.HTTP, elsewhere.TLS, elsewhere.TYPES, elsewhere.PROCESS, elsewhere.MCP, elsewhere.MCP_WORDS)
+    given = {row.failure_class for table in tables for row in table}
+    given |= {failure_class for _, failure_class, _ in elsewhere.REASONS} | set(elsewhere.MCP_CODES.values())
+    assert set() == given - set(get_args(FailureClass))
+    assert set() == set(get_args(FailureClass)) - set(re.findall(r"`(\w+)`", text))
 
 
 def test_every_page_is_in_the_index():

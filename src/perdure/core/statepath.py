@@ -52,7 +52,7 @@ def spell(path: Path) -> str:
     for step in path:
         if isinstance(step, str) and _NAME.fullmatch(step):
             text += f".{step}"
-        elif isinstance(step, str):
+        elif step is None or isinstance(step, str | bool):
             text += f"[{msgspec.json.encode(step).decode()}]"
         else:
             text += f"[{step}]"

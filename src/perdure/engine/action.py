@@ -91,7 +91,7 @@ async def settle_late(session: Session, work: Work, error: BaseException | None,
         return None
     if error is None:
         return await succeed(session, work, value, by="late")
-    record = record_error(error)
+    record = record_error(error, session.world.clock.now())
     if record.failure_class in UNCERTAIN and not work.call.effect.is_free:
         return None
     await write(session, work, Ending(outcome="failed", error=record, by="late"))

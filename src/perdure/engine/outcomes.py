@@ -113,7 +113,7 @@ async def judge(session: Session, work: Work, value: object) -> Outcome:
 
 async def fail(session: Session, work: Work, error: BaseException) -> Outcome:
     """Write that the tool raised: a failure, or doubt where the effect may be in the world all the same."""
-    record = record_error(error)
+    record = record_error(error, session.world.clock.now())
     if work.call.effect.is_free or record.failure_class not in UNCERTAIN:
         await write(session, work, Ending(outcome="failed", error=record))
         return Failed(record)

@@ -115,7 +115,7 @@ async def _observe(session: Session, error: Exception | None) -> None:
             session.put(e.FailureObserved(failure=ledger.alarm, counted=True))
             await session.commit()
         return
-    record = error.error if isinstance(error, ActionFailed) else record_error(error)
+    record = error.error if isinstance(error, ActionFailed) else record_error(error, session.world.clock.now())
     of_action = _action_error_in(error)
     action = of_action.action if of_action else ""
     session.put(recovery.observe(record, ledger, action=action, tool=getattr(of_action, "tool", "")))
