@@ -17,7 +17,7 @@ import msgspec
 from perdure.core import snapshots
 from perdure.core.fold import Fold
 from perdure.core.snapshots import Image
-from perdure.engine import runtime
+from perdure.engine import holding
 from perdure.engine.loading import load_fold
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.session import Session
@@ -66,7 +66,7 @@ def _counters_reset() -> AbstractContextManager[None]:
         fold.ledger.actions = fold.ledger.failed_actions = 0
         return fold
 
-    return patched(runtime, "load_fold", load_reset)
+    return patched(holding, "load_fold", load_reset)
 
 
 def _two_appends() -> AbstractContextManager[None]:
