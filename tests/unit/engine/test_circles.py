@@ -171,7 +171,7 @@ def test_after_a_person_has_spoken_the_old_circle_counts_no_more_and_a_new_one_i
 
     async def other(task):
         for number in range(10_000):
-            await task.act(look, "ab"[number % 2])
+            await task.act(look, "cd"[number % 2])
         return "done"
 
     with pytest.raises(perdure.NeedsHuman):
