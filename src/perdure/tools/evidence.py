@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from perdure.core.classify import Evidence
-from perdure.core.classify.elsewhere import NETWORK_ERRNOS, STORAGE_ERRNOS
+from perdure.core.classify.elsewhere import CLIENTS, NETWORK_ERRNOS, STORAGE_ERRNOS
 
 CHAIN_MAX: Final = 8  # causes that are looked at
 NODES_MAX: Final = 400  # values of a body that are copied
@@ -23,12 +23,6 @@ HEADERS_MAX: Final = 100
 DEPTH_MAX: Final = 12  # of a body; no provider's error is as deep
 STDERR_CHARS_MAX: Final = 4_000  # its end: there stands why the process gave up
 
-# Whose exceptions are about a connection or an answer even where they carry no status.
-_CLIENTS: Final = (
-    "aiohttp", "anthropic", "anyio", "azure.core", "botocore", "google.api_core", "google.auth", "google.genai", "grpc",
-    "http.client", "httpcore", "httpx", "httpx2", "litellm", "openai", "requests", "ssl", "urllib.error", "urllib3",
-    "websockets",
-)  # fmt: skip
 _STATUS_NAMES: Final = ("status_code", "http_status", "statusCode", "status", "code")
 # What sockets and TLS say when their own time ran out. They raise the same TimeoutError as asyncio, which says nothing.
 _NETWORK_TIMEOUTS: Final = (
@@ -185,7 +179,7 @@ def _cause_of(error: BaseException) -> BaseException | None:
 def _client_type(error: BaseException) -> str | None:
     """Return the name of the nearest class of `error` that belongs to a client library."""
     for name in _class_names(error):
-        if any(name.startswith(f"{client}.") for client in _CLIENTS):
+        if any(name.startswith(f"{client}.") for client in CLIENTS):
             return name
     return None
 

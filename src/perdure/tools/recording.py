@@ -68,7 +68,7 @@ def _judged(error: BaseException, message: str, now: int, depth: int = 0) -> tup
     if issubclass(type(error), asyncio.CancelledError):
         return evidence, Verdict(failure_class="cancelled")
     if evidence.kind == "exception" and any(_is_late(cause) for cause in chain(error)):
-        return evidence, Verdict(failure_class="timeout")
+        return evidence, Verdict(failure_class="timeout", rule="late")
     verdict = classify(evidence, now)
     return evidence, verdict if verdict.rule != "exception" else Verdict(failure_class="tool")
 

@@ -77,6 +77,7 @@ EXAMPLES = {
     "http.409": {"status": 409, "provider": "openai"},
     "text.down": {"kind": "event", "body": error("The service is currently unavailable.")},
     "text.network": {"kind": "event", "body": error("connection reset by peer")},
+    "client.certificate": {"kind": "socket", "type": "ssl.SSLCertVerificationError"},
     "client.auth": {"kind": "socket", "type": "google.auth.exceptions.DefaultCredentialsError"},
     "client.output": {"kind": "socket", "type": "openai.LengthFinishReasonError"},
     "client.filter": {"kind": "socket", "type": "openai.ContentFilterFinishReasonError"},
@@ -176,7 +177,7 @@ def test_fields_come_before_the_status():
 
 def test_the_status_comes_before_words():
     """Words sharpen a status that leaves more than one class open, and no other."""
-    assert "auth" == class_of(status=401, body=error("rate limit exceeded"))
+    assert "auth" == class_of(status=401, body=error("insufficient credits"))
     assert "capacity" == class_of(status=502, body=error("invalid api key"))
     assert "auth" == class_of(status=400, body=error("invalid api key"))
     assert "quota" == class_of(status=403, body=error("Your credit balance is too low"))
@@ -192,7 +193,7 @@ def test_a_page_is_not_read_for_words():
 def test_what_was_sent_is_not_read():
     """A server that sends the refused input back does not put words into the error's mouth."""
     body = {
-        "detail": [{"type": "missing", "loc": ["body"], "msg": "Field required", "input": "credit balance too low"}]
+        "detail": [{"type": "missing", "loc": ["body"], "msg": "?", "input": {"message": "credit balance too low"}}]
     }
     assert "request" == class_of(status=422, body=body)
 
@@ -209,12 +210,58 @@ def test_what_was_sent_is_not_read():
         lambda body: {"error": {"message": "Provider returned error", "metadata": {"raw": json.dumps(body)}}},
         lambda body: {"error": {"message": f"Error code: 429 - {body!r}"}},
         lambda body: {"detail": body},
+        lambda body: f"calling {{tool}} [2]: {json.dumps(body)}",
     ],
 )
 def test_an_error_is_found_in_its_wrapping(wrapped):
     """Lists, errors in errors, JSON as text, as bytes, in a message, and the `repr` of a dict."""
-    body = error("You exceeded your current quota", type="insufficient_quota", code="insufficient_quota")
+    body = error("?", type="insufficient_quota", code="insufficient_quota")
     assert "quota" == class_of(status=429, body=wrapped(body))
+
+
+@pytest.mark.parametrize(
+    ("kind", "failure_class"),
+    [
+        ("httpx.ReadTimeout", "network"),
+        ("ConnectionResetError", "network"),
+        ("socket.gaierror", "network"),
+        ("ssl.SSLCertVerificationError", "auth"),
+        ("aiohttp.client_exceptions.ClientConnectorCertificateError", "auth"),
+        ("openai.AuthenticationError", "auth"),
+        ("TimeoutError", "timeout"),
+        ("subprocess.TimeoutExpired", "timeout"),
+        ("KeyError", "tool"),
+    ],
+)
+def test_the_name_of_an_exception_is_enough(kind, failure_class):
+    """Where nothing else is known of it: those of clients and of the language."""
+    assert failure_class == class_of(kind="exception", type=kind)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "failure_class"),
+    [
+        (429, "Your team has either used all available credits or reached its monthly spending limit.", "quota"),
+        (403, "Your newly created team doesn't have any credits yet.", "quota"),
+        (403, "Out of call volume quota. Quota will be replenished in 08:20:00.", "quota"),
+        (400, "This request would exceed your account's spend limit.", "quota"),
+        (429, "You are using a Trial key, which is limited to 1000 API calls / month.", "quota"),
+        (429, "You are using a Trial key, which is limited to 40 API calls / minute.", "throttled"),
+        (429, "Rate limit of 150 per 86400s exceeded for UserByModelByDay. Please wait 52000 seconds.", "quota"),
+        (400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens.", "context"),
+        (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097.", "context"),
+        (400, "Range of input length should be [1, 30720]", "context"),
+        (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length", "context"),
+        (500, "Requested tokens (2285) exceed context window of 2048", "context"),
+        (400, "key invalid", "auth"),
+        (498, "invalid api token", "auth"),
+        (400, "invalid key in the object", "request"),
+        (400, "max_tokens must be positive", "request"),
+    ],
+)
+def test_words_of_many_servers_are_understood(status, message, failure_class):
+    """Where a server has no code for what it says."""
+    assert failure_class == class_of(status=status, body={"message": message})
 
 
 @pytest.mark.parametrize("provider", ["", "openai", "azure", "anthropic", "google", "vertex", "somebody"])
@@ -446,6 +493,9 @@ def test_a_good_answer_is_none(reply):
         ({"choices": [{"finish_reason": "stop", "message": {"content": ""}}]}, "output"),
         ({"type": "message", "content": [], "stop_reason": "end_turn"}, "output"),
         ({"candidates": [{"content": {}, "finishReason": "STOP"}]}, "output"),
+        ({"finish_reason": "length"}, "output"),
+        ({"candidates": [{"finish_reason": "FinishReason.SAFETY"}]}, "refusal"),
+        ({"prompt_feedback": {"block_reason": "SAFETY"}}, "refusal"),
         ({"message": {"content": ""}, "done": True, "done_reason": "stop"}, "output"),
         ({"message": {"content": "Hel"}, "done": True, "done_reason": "length"}, "output"),
         ({"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}, "output"),
@@ -511,5 +561,7 @@ def test_a_body_of_any_size_is_read_in_bounds():
     for _ in range(5000):
         deep = {"error": deep}
     wide = [{"error": {"message": "x" * 1000}} for _ in range(100_000)]
-    for body in (deep, wide, "[" * 60_000, "{'a': " * 10_000, '{"error":' * 10_000):
+    far = [[{}] * 300, [{}] * 300, error(code="insufficient_quota")]
+    assert "quota" == class_of(status=503, body=far[2:])
+    for body in (deep, wide, [far[:2], [far[2]]], "[" * 60_000, "{'a': " * 10_000, '{"error":' * 10_000):
         assert "capacity" == class_of(status=503, body=body)

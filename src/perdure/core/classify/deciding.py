@@ -13,11 +13,14 @@ from typing import Final, cast
 
 from perdure.core.classify import replies, waits
 from perdure.core.classify.elsewhere import (
+    CLIENTS,
+    LATE_TYPES,
     MCP,
     MCP_CALL_CODES,
     MCP_CODES,
     MCP_WORDS,
     NETWORK_ERRNOS,
+    OWN_TYPES,
     PROCESS,
     REASONS,
     STORAGE_ERRNOS,
@@ -139,16 +142,18 @@ def _over_mcp(facts: Facts, now: int) -> Verdict:
 
 
 def _of_exception(facts: Facts, now: int) -> Verdict:
-    """An exception of unknown kin: an error of a provider only where it looks like one."""
+    """An exception of unknown kin: an error of a provider, a connection or a process only where it looks like one."""
+    kind, number = facts.evidence.type, facts.evidence.errno
+    if facts.evidence.exit_code is not None:
+        return _of_process(facts, now)
     if facts.has_error_body or facts.provider or facts.status:
         verdict = _judge(HTTP, facts, now)
         if verdict is not None:
             return verdict
-        if facts.provider:
-            return _judge(TYPES, _typed(facts), now) or _unknown(facts, now)
-    if facts.evidence.errno in STORAGE_ERRNOS and not _NO_ERRNO.search(facts.evidence.type):
-        return _verdict("storage", "os.storage", facts)
-    return _verdict("tool", "exception", facts)
+    is_clients = any(kind.startswith(f"{client}.") for client in CLIENTS)
+    if facts.provider or is_clients or kind in OWN_TYPES or number in NETWORK_ERRNOS | STORAGE_ERRNOS:
+        return _of_socket(facts, now)
+    return _verdict("timeout", "late", facts) if kind in LATE_TYPES else _verdict("tool", "exception", facts)
 
 
 def _is_tls(facts: Facts) -> bool:

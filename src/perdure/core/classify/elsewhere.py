@@ -46,7 +46,25 @@ TLS: Final = (
     ),
 )
 
+# Whose exceptions are about a connection or an answer even where they carry no status.
+CLIENTS: Final = (
+    "aiohttp", "anthropic", "anyio", "azure.core", "botocore", "google.api_core", "google.auth", "google.genai", "grpc",
+    "http.client", "httpcore", "httpx", "httpx2", "litellm", "openai", "requests", "socket", "ssl", "urllib.error",
+    "urllib3", "websockets",
+)  # fmt: skip
+# The exceptions of the language that say as much as those of a client.
+OWN_TYPES: Final = frozenset(
+    {"ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError", "BrokenPipeError"}
+)
+LATE_TYPES: Final = frozenset({"TimeoutError", "asyncio.TimeoutError", "subprocess.TimeoutExpired"})
+
 TYPES: Final = (
+    Row(
+        rule="client.certificate",
+        failure_class="auth",
+        codes=words.CERTIFICATE_TYPES,
+        when="the client does not accept a certificate",
+    ),
     Row(
         rule="client.url",
         failure_class="request",

@@ -8,6 +8,7 @@ Called by `classify`.
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 from collections import deque
@@ -23,6 +24,7 @@ NODES_MAX: Final = 400  # of a body that are looked at
 TEXT_CHARS_MAX: Final = 64_000  # of a text that may hold JSON
 SAID_CHARS_MAX: Final = 8_000  # of all messages together
 PAGE_CHARS_MAX: Final = 2_000  # a longer text that is no JSON is a page, and pages speak of many things
+STARTS_MAX: Final = 8  # places in a text where JSON may begin
 NESTED_TEXTS_MAX: Final = 8  # texts inside a body that are decoded in turn
 _LITERAL_CHARS_MAX: Final = 16_000
 _NUMBER_CHARS_MAX: Final = 7  # of a code that is a number written as text
@@ -61,15 +63,19 @@ _TEXT_KEYS: Final = frozenset(
     ]
 )
 _QUOTA_KEYS: Final = frozenset(["quotaid", "quota_id", "quota_limit", "quotalimit", "quota_unit"])
-_DELAY_KEYS: Final = frozenset(["retrydelay", "retry_delay", "retry_after", "retry_after_seconds", "retryafter"])
+_DELAY_KEYS: Final = frozenset(
+    ["retrydelay", "retry_delay", "retry_after", "retry_after_seconds", "retryafter", "estimated_time"]
+)
 _RESET_KEYS: Final = frozenset(["resets_at", "reset_at", "resetsat", "resetat"])
 # What was sent and comes back, and what only links to pages, says nothing of the error.
 _SKIPPED_KEYS: Final = frozenset(["input", "ctx", "loc", "param", "links", "request", "request_id", "url", "usage"])
 
+_STARTS: Final = re.compile(r"[{\[]")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w.:#/ -]{0,119}")
 _WORD_EDGE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _STATUS_IN_TEXT: Final = re.compile(
-    r"\b(?:error code|http error|http(?:/\d(?:\.\d)?)?|status[ _]code|got status|api error)\W{0,3}([45]\d\d)\b",
+    r"\b(?:error code|http error|http(?:/\d(?:\.\d)?)?|status[ _]code|got status|api error|returned error)"
+    r"\W{0,3}([45]\d\d)\b",
     re.IGNORECASE,
 )
 _STATUS_AT_START: Final = re.compile(r"\W{0,3}([45]\d\d) [A-Z]")
@@ -158,9 +164,8 @@ def decoded(value: object) -> object:
         value = value[:TEXT_CHARS_MAX].decode("utf-8", "replace")
     if not isinstance(value, str) or len(value) > TEXT_CHARS_MAX:
         return value
-    starts = [at for at in (value.find("{"), value.find("[")) if at >= 0]
-    for start in sorted(starts):
-        found = _decoded_from(value, start)
+    for start in itertools.islice(_STARTS.finditer(value), STARTS_MAX):
+        found = _decoded_from(value, start.start())
         if isinstance(found, Mapping) or (isinstance(found, list) and found and isinstance(found[0], Mapping)):
             return cast("object", found)
     return value

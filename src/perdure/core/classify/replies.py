@@ -51,12 +51,14 @@ def endings(reply: Reply) -> list[str]:
         inner = _mapping(reply.get(name))
         if {"stop_reason", "incomplete_details"} & set(inner):
             return endings(inner)
-    if _mapping(reply.get("promptFeedback")).get("blockReason"):
+    feedback = _mapping(reply.get("promptFeedback") or reply.get("prompt_feedback"))
+    if feedback.get("blockReason") or feedback.get("block_reason"):
         return ["prohibited_content"]
     details = _mapping(reply.get("incomplete_details"))
     if details:
         return [_word(details.get("reason"))]
-    return [_word(reply.get("stop_reason") or reply.get("stopReason") or reply.get("done_reason"))]
+    told = (reply.get(name) for name in ("stop_reason", "stopReason", "done_reason", "finish_reason", "finishReason"))
+    return [next((_word(reason) for reason in told if reason), "")]
 
 
 def is_empty(reply: Reply) -> bool:
@@ -98,7 +100,7 @@ def _ending_of_choice(choice: Reply) -> str:
 
 
 def _word(reason: object) -> str:
-    return named(reason) if isinstance(reason, str) else ""
+    return named(reason.rpartition(".")[2]) if isinstance(reason, str) else ""  # also as "FinishReason.SAFETY"
 
 
 def _has_content(message: object) -> bool:

@@ -209,7 +209,7 @@ WORDS: Final = (
         failure_class="quota",
         statuses=_statuses(*_NO_STATUS, 403, 429),
         text=words.LIMIT_PER_DAY,
-        when="status 403 or 429, and the message speaks of a limit by the day",
+        when="status 403 or 429, and the message speaks of a limit by the day or longer",
     ),
     Row(
         rule="text.rate_429",
@@ -228,9 +228,9 @@ WORDS: Final = (
     Row(
         rule="text.auth",
         failure_class="auth",
-        statuses=_statuses(*_NO_STATUS, 400, 403, 404, 422),
+        statuses=_statuses(*_NO_STATUS, 400, 403, 404, 422, 498),
         text=words.BAD_KEY,
-        when="status 400, 403, 404, 422, and the message says that a key, a token or a right is missing or not valid",
+        when="status 400, 403, 404, 422, 498, and the message says that a key or a token is missing or not valid",
     ),
     Row(
         rule="text.refusal",

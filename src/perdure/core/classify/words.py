@@ -22,11 +22,12 @@ CREDIT_CODES: Final = _any(
     r"weight_exceeds_budget|account_inactive|arrearage|out_of_credits|openrouter_credits|openrouter_\w*(?:budget|limit)",
 )
 QUOTA_CODES: Final = _any(
-    r"\w*quota\w*(?:exceeded|exhausted|reached)\w*", r"(?:exceeded|exhausted)_\w*quota", r"daily_limit_\w+"
+    r"\w*quota\w*(?:exceeded|exhausted|reached)\w*", r"(?:exceeded|exhausted)_\w*quota\w*", r"daily_limit_\w+"
 )
 KEY_CODES: Final = _any(
     r"(?:invalid|incorrect|missing|expired|no|bad|wrong|revoked)_(?:api_?key|token|credentials?|client|grant|auth\w*)\w*",
     r"\w*api_?key_(?:\w+_)?(?:invalid|expired|blocked|missing|not_valid|disabled|required)",
+    r"(?:invalid|expired|missing|revoked)_key|key_(?:invalid|expired|revoked|disabled|not_found)",
     r"(?:\w+_)?token_(?:expired|invalid|revoked)|expired_\w*token|access_token_\w+",
     r"\w*(?:authentication|authorization|permission)s?_(?:error|failed|failure|denied|required)",
     r"unauthenticated|unauthori[sz]ed\w*|insufficient_permissions?|(?:access|request)_denied|not_authorized|forbidden",
@@ -63,10 +64,12 @@ REQUEST_CODES: Final = _any(
 )
 
 # --- limits ---------------------------------------------------------------------------------------------------------
-PER_DAY: Final = r"per[_ -]?day|by[_ -]?day|/d\b|/day\b|daily|\b[rt]pd\b"
-PER_LONGER: Final = rf"{PER_DAY}|monthly|weekly|per[_ -](?:month|week)"
-PER_MINUTE: Final = r"per[_ -]?(?:minute|second|hour|min)\b|per(?:minute|second|hour)|/min\b|/s\b|\b[rt]pm\b"
-LIMIT_PER_DAY: Final = rf"(?:limit|quota)[^\n]{{0,80}}(?:{PER_DAY})|(?:{PER_DAY})[^\n]{{0,80}}(?:limit|quota)"
+PER_DAY: Final = r"per[_ -]?day|by[_ -]?day|/ ?d(?:ay)?\b|daily|\b[rt]pd\b"
+PER_LONGER: Final = rf"{PER_DAY}|monthly|weekly|(?:per[_ -]?|/ ?)(?:month|week)\b"
+PER_MINUTE: Final = (
+    r"per[_ -]?(?:minute|second|hour|min)\b|per(?:minute|second|hour)|/ ?(?:min(?:ute)?|s(?:econd)?)\b|\b[rt]pm\b"
+)
+LIMIT_PER_DAY: Final = rf"(?:limit|quota)[^\n]{{0,80}}(?:{PER_LONGER})|(?:{PER_LONGER})[^\n]{{0,80}}(?:limit|quota)"
 LIMIT_ZERO: Final = r"quota exceeded for metric[^\n]{0,200}limit: 0\b(?!\.)"
 TOO_LARGE: Final = r"request too large for|tokens must be reduced|reduce your message size"
 CURRENT_QUOTA: Final = r"exceeded your current quota|plan and billing"
@@ -80,12 +83,16 @@ TOO_LONG: Final = _any(
     r"exceed\w*[\w ,'`]{0,40}\bcontext\b|context[ _](?:length|limit|size|window)[\w ]{0,20} (?:exceed|overflow)",
     r"exceed\w*[\w ]{0,20} (?:maximum|max)[\w ]{0,20} (?:tokens|length)|tokens? > \d+ maximum",
     r"(?:larger|longer|bigger) than (?:the )?(?:model'?s? )?(?:maximum )?context",
-    r"too many (?:input|total|prompt) tokens",
+    r"too many (?:input|total|prompt) tokens|range of input length|must have less than \d+ tokens",
+    r"max_new_tokens` must be <=",
 )
 NO_MONEY: Final = _any(
     r"balance (?:is )?(?:too low|insufficient|depleted|exhausted|not enough)|(?:low|negative) (?:account )?balance",
     r"insufficient[ _](?:account )?(?:balance|credits?|funds|quota)|exceed(?:ed|s) (?:your|the) (?:\w+ ){0,2}quota",
     r"(?:out of|no (?:more|remaining|prepaid)|not enough|requires? more|purchase) (?:\w+ )?(?:credits?|funds)\b",
+    r"(?:have|has) (?:any|no|insufficient) (?:\w+ )?credits|used (?:up )?all (?:\w+ ){0,2}credits",
+    r"out of (?:\w+ ){1,3}quota|余额不足|欠费",
+    r"(?:reach|hit|exceed)\w* (?:[\w']+ ){1,6}(?:usage|spend(?:ing)?|billing|budget|credit|cost) limits?\b",
     r"credits? (?:balance )?(?:is |are |have been |has been )?(?:exhausted|depleted|used up|too low)",
     r"(?:spend(?:ing)?|usage|billing|budget|credit|key) (?:hard )?limits? (?:has been |was |is )?"
     r"(?:reached|exceeded|hit)",
@@ -93,10 +100,11 @@ NO_MONEY: Final = _any(
     r"(?:check|enable|set up) (?:your )?(?:plan and )?billing|billing (?:is )?(?:not active|disabled)",
 )
 BAD_KEY: Final = _any(
-    r"(?:api[ _-]?key|x-api-key|(?:access|auth\w*|bearer|security|session)[ _-]?token|credentials?)[\w' ]{0,30}\b"
+    r"(?:api[ _-]?key|x-api-key|(?:api|access|auth\w*|bearer|security|session)[ _-]?token|credentials?)[\w' ]{0,30}\b"
     r"(?:invalid|expired|revoked|disabled|missing|not valid|incorrect|required|must be set|not found|not provided)",
     r"(?:invalid|expired|revoked|incorrect|missing|wrong|no|disabled)[\w ]{0,20} "
-    r"(?:api[ _-]?key|x-api-key|(?:access|auth\w*|bearer)[ _-]token|credentials?|subscription key)\b",
+    r"(?:api[ _-]?key|x-api-key|(?:api|access|auth\w*|bearer)[ _-]token|credentials?|subscription key)\b",
+    r"\bkey (?:is |has |was )?(?:been )?(?:invalid|expired|revoked|disabled)\b|permission denied \(publickey",
     r"authentication (?:fail|error|required)|not authenticated|\bunauthori[sz]ed\b|resolve authentication",
     r"location is not supported|(?:please|must) (?:log ?in|sign ?in|run /login|authenticate)|key option must be set",
 )
@@ -141,6 +149,7 @@ URL_TYPES: Final = _any(
     r"invalid_(?:url|schema|header|proxy_url|uri)\w*|missing_schema|unsupported_protocol|local_protocol_error",
     r"too_many_redirects|non_http_url\w*|location_(?:parse|value)_error|stream_(?:consumed|closed)|re\w+_not_read",
 )
+CERTIFICATE_TYPES: Final = r"\w*cert(?:ificate)?_\w*"
 AUTH_TYPES: Final = r"\w*(?:credential|refresh_error|authentication|o_auth|token_retrieval|unauthorized)\w*"
 OUTPUT_TYPES: Final = _any(
     r"\w*json_decode_error|(?:api_)?response_validation_error|length_finish_reason_error|(?:content_)?decoding_error",
