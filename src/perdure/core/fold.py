@@ -221,7 +221,7 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
         rollback.note_intent(fold.document, fold.ledger, payload)
     if fold.ledger.rollback is not None:
         rollback.note_undo(fold.ledger.rollback, payload, header.seq)
-    fold.ledger.open[payload.action] = OpenAction(
+    action = OpenAction(
         action=payload.action,
         tool=payload.tool,
         effect=payload.effect,
@@ -232,17 +232,22 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
         intended_at=header.at,
         key=payload.key,
         loop=payload.loop,
-        effect_key=payload.effect_key,
         attempt=payload.attempt,
         timeout_s=payload.timeout_s,
         reduces=payload.reduces,
-        paths=payload.paths,
-        provider=payload.provider,
-        is_source=payload.source,
-        is_poll=payload.poll,
-        is_paid=payload.paid,
         gist=bytes(payload.arguments)[:GIST_BYTES],
-    )
+    )  # no more than 15 names in one call: from there on Python takes twice as long
+    if payload.effect_key or payload.paths or payload.provider or payload.source or payload.poll or payload.paid:
+        action = msgspec.structs.replace(
+            action,
+            effect_key=payload.effect_key,
+            paths=payload.paths,
+            provider=payload.provider,
+            is_source=payload.source,
+            is_poll=payload.poll,
+            is_paid=payload.paid,
+        )
+    fold.ledger.open[payload.action] = action
 
 
 def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patched: bool) -> None:  # noqa: FBT001
@@ -261,7 +266,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     ledger.tokens_out += payload.tokens_out
     if ledger.strategies:
         reckoning.note_action(fold.document, ledger, action)
-    if action.branch == fold.branch:
+    if action.branch == fold.branch and ledger.rollback is None:
         watching.note_settled(fold.document, ledger, payload, action, (header.seq, header.at))
     if payload.outcome == "failed":
         was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"

@@ -83,7 +83,7 @@ class Step(msgspec.Struct, kw_only=True, gc=False):
 def note_fact(trace: Trace) -> None:
     """A verified fact is progress: what came before it counts no more. What was seen is still known."""
     trace.steps.clear()
-    trace.idle = trace.polls = trace.unlike = 0
+    trace.idle = trace.polls = 0
 
 
 def note_reset(trace: Trace) -> None:
@@ -91,7 +91,7 @@ def note_reset(trace: Trace) -> None:
     note_fact(trace)
     trace.recent.clear()
     trace.older.clear()
-    trace.arguments, trace.answer, trace.item = b"", 0, ""
+    trace.unlike, trace.arguments, trace.answer, trace.item = 0, b"", 0, ""
 
 
 def note_news(trace: Trace, seq: int, tool: str, call: tuple[bytes, bytes], observation: bytes) -> bool:

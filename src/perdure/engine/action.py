@@ -364,29 +364,28 @@ async def _intend(session: Session, work: Work) -> None:
     crashpoints.reach("before_intent")
     call, clock = work.call, session.world.clock
     document = session.fold.document
-    work.intent = session.put(
-        e.ActionIntended(
-            action=work.action,
-            tool=call.tool,
-            effect=call.effect,
-            arguments=msgspec.Raw(work.arguments.raw),
-            digest=call.digest,
-            key=call.key,
-            loop=call.loop,
-            effect_key=work.effect_key,
-            attempt=work.attempt,
-            timeout_s=work.timeout_s,
-            step=document.step,
-            strategy=_strategy_name(session),
-            paid=work.tool.paid,
-            reduces=work.then is not None,
-            paths=work.paths,
-            provider=work.tool.provider,
-            source=work.tool.source,
-            poll=not call.takes_loose,
-        ),
-        blobs=work.arguments.blobs,
-    )
+    intent = e.ActionIntended(
+        action=work.action,
+        tool=call.tool,
+        effect=call.effect,
+        arguments=msgspec.Raw(work.arguments.raw),
+        digest=call.digest,
+        key=call.key,
+        loop=call.loop,
+        effect_key=work.effect_key,
+        attempt=work.attempt,
+        timeout_s=work.timeout_s,
+        step=document.step,
+        strategy=_strategy_name(session) if session.fold.ledger.strategies else "",
+        reduces=work.then is not None,
+    )  # no more than 15 names in one call: from there on Python takes twice as long
+    tool = work.tool
+    if not (call.takes_loose and tool.is_plain):
+        is_poll = not call.takes_loose
+        intent = msgspec.structs.replace(
+            intent, paid=tool.paid, paths=work.paths, provider=tool.provider, source=tool.source, poll=is_poll
+        )
+    work.intent = session.put(intent, blobs=work.arguments.blobs)
     is_guarded = call.effect.retry in GUARDED
     if is_guarded:
         session.sequencer.lease_s = session.tenure.extend(work.action, work.timeout_s)
@@ -433,5 +432,4 @@ def _outlived(session: Session, work: Work, thread: asyncio.Future[Any]) -> None
 
 
 def _strategy_name(session: Session) -> str:
-    strategies = session.fold.ledger.strategies
-    return strategies[session.fold.document.strategy].name if strategies else ""
+    return session.fold.ledger.strategies[session.fold.document.strategy].name

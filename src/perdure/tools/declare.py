@@ -115,6 +115,11 @@ class Tool(Generic[P, R]):
         """Whether it is declared to change files of the workspace."""
         return self.effect.undo == "workspace" or bool(self.paths)
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether nothing is to be recorded of it but what every tool has."""
+        return not (self.paid or self.provider or self.source or self.poll or self.may_write_files)
+
     @property
     def signature_digest(self) -> str:
         """32 hex digits over names, kinds, annotations and defaults; to be compared at a resume."""
