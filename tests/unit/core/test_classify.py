@@ -215,7 +215,7 @@ def test_what_was_sent_is_not_read():
 )
 def test_an_error_is_found_in_its_wrapping(wrapped):
     """Lists, errors in errors, JSON as text, as bytes, in a message, and the `repr` of a dict."""
-    body = error("?", type="insufficient_quota", code="insufficient_quota")
+    body = error("?", type="some_type", code="credit_balance_exhausted")
     assert "quota" == class_of(status=429, body=wrapped(body))
 
 
@@ -254,6 +254,7 @@ def test_the_name_of_an_exception_is_enough(kind, failure_class):
         (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length", "context"),
         (500, "Requested tokens (2285) exceed context window of 2048", "context"),
         (400, "key invalid", "auth"),
+        (400, "This organization has been disabled.", "auth"),
         (498, "invalid api token", "auth"),
         (400, "invalid key in the object", "request"),
         (400, "max_tokens must be positive", "request"),
@@ -398,6 +399,7 @@ def test_a_moment_that_is_named_counts():
     assert us(2026, 11, 1) == judged(status=402, body=error("You will regain access on 2026-11-01 at 00:00 UTC."))[2]
     assert us(2026, 10, 3, 18) == judged(status=402, body=error(resets_at="2026-10-03T18:00:00Z"))[2]
     assert us(2026, 10, 3, 18) == judged(status=402, body=error(resets_at=us(2026, 10, 3, 18) // SECOND))[2]
+    assert us(2026, 10, 3, 18) == judged("process", message=f"usage limit reached|{us(2026, 10, 3, 18) // SECOND}")[2]
     assert 0 == judged(status=402, body=error("You will regain access on 2026-09-01 at 00:00 UTC."))[2]
 
 
@@ -424,6 +426,8 @@ def test_a_moment_that_is_named_counts():
         ({"kind": "socket", "type": "ssl.SSLCertVerificationError", "message": "certificate verify failed"}, "auth"),
         ({"kind": "reply", "status": 200, "body": ""}, "output"),
         ({"kind": "reply", "status": 200, "body": {}}, "output"),
+        ({"status": 200, "body": ""}, "output"),
+        ({"kind": "reply", "status": 401, "body": {}}, "auth"),
     ],
 )
 def test_a_dead_key_is_not_retried_for_days(fields, failure_class):
@@ -517,7 +521,8 @@ def test_a_good_answer_is_none(reply):
 def test_an_answer_that_is_none_is_told(reply, failure_class):
     """Cut, empty, refused, broken off, or an error with status 200."""
     assert failure_class == classify_reply(reply).failure_class
-    assert failure_class == class_of(kind="reply", status=200, body=reply)
+    for kind in ("reply", "http", "event"):
+        assert failure_class == class_of(kind=kind, status=200, body=reply)
 
 
 # ---------------------------------------------------------------- whatever comes

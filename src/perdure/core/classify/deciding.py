@@ -28,7 +28,7 @@ from perdure.core.classify.elsewhere import (
     TYPES,
 )
 from perdure.core.classify.evidence import Evidence, Verdict
-from perdure.core.classify.reading import FAILED, Facts, decoded, named, read
+from perdure.core.classify.reading import FAILED, SUCCEEDED, Facts, decoded, named, read
 from perdure.core.classify.rows import FIELDS, HTTP, WORDS, Row
 from perdure.model.failure import FailureClass
 
@@ -90,10 +90,22 @@ def classify_reply(reply: Mapping[str, object], provider: str = "") -> Verdict |
 def _over_http(facts: Facts, now: int) -> Verdict:
     if _is_tls(facts):
         return _judge(TLS, facts, now) or _unknown(facts, now)
-    return _judge(HTTP, facts, now) or _judge(TYPES, _typed(facts), now) or _unknown(facts, now)
+    verdict = _judge(HTTP, facts, now) or _judge(TYPES, _typed(facts), now) or _of_ending(facts)
+    return verdict or _unknown(facts, now)
+
+
+def _of_ending(facts: Facts) -> Verdict | None:
+    """The verdict on what has no error in it: an answer, or an event that tells how one ended."""
+    body = decoded(facts.evidence.body)
+    if isinstance(body, Mapping) and replies.error_in(cast("replies.Reply", body)) is None:
+        return classify_reply(cast("replies.Reply", body), facts.provider)
+    is_empty = not body and facts.evidence.status in SUCCEEDED
+    return _verdict("output", "reply.empty", facts) if is_empty else None
 
 
 def _of_reply(facts: Facts, now: int) -> Verdict:
+    if facts.evidence.status in FAILED:
+        return _over_http(facts, now)
     body = decoded(facts.evidence.body)
     if isinstance(body, Mapping):
         verdict = classify_reply(cast("Mapping[str, object]", body), facts.provider)

@@ -28,7 +28,8 @@ STARTS_MAX: Final = 8  # places in a text where JSON may begin
 NESTED_TEXTS_MAX: Final = 8  # texts inside a body that are decoded in turn
 _LITERAL_CHARS_MAX: Final = 16_000
 _NUMBER_CHARS_MAX: Final = 7  # of a code that is a number written as text
-FAILED: Final = range(400, 600)  # statuses of HTTP
+SUCCEEDED: Final = range(200, 300)  # statuses of HTTP
+FAILED: Final = range(400, 600)
 _REDIRECTED: Final = 300
 
 _CODE_KEYS: Final = frozenset(

@@ -43,6 +43,7 @@ _DATE_IN_TEXT: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:(?:T| at |,? )(\d\d:\d\d(?::\d\d)?))?",
     re.IGNORECASE,
 )
+_COUNT_IN_TEXT: Final = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)  # as a command line tells it
 _LIMIT_RESET: Final = re.compile(r"(?:x-ratelimit|anthropic-ratelimit)-(?:reset-([\w-]+)|([\w-]+)-reset)")
 _PLAIN_RESETS: Final = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
 _EPOCH_S_MIN: Final = 1_000_000_000  # a larger number is a moment, not a duration
@@ -83,6 +84,7 @@ def duration_s(text: str) -> float:
 def told_moment(facts: Facts) -> int:
     """Return when a quota comes back, in UTC microseconds, where body or message name the moment; else 0."""
     moments = [_moment(reset) for reset in facts.resets]
+    moments += [_moment(found) for found in _COUNT_IN_TEXT.findall(facts.text)]
     for day, hour in _DATE_IN_TEXT.findall(facts.text):
         moments.append(_moment(f"{day}T{hour or '00:00'}Z"))
     return max(moments, default=0)

@@ -105,6 +105,7 @@ BAD_KEY: Final = _any(
     r"(?:invalid|expired|revoked|incorrect|missing|wrong|no|disabled)[\w ]{0,20} "
     r"(?:api[ _-]?key|x-api-key|(?:api|access|auth\w*|bearer)[ _-]token|credentials?|subscription key)\b",
     r"\bkey (?:is |has |was )?(?:been )?(?:invalid|expired|revoked|disabled)\b|permission denied \(publickey",
+    r"(?:organization|account) (?:is|was|has been) (?:disabled|suspended|deactivated)",
     r"authentication (?:fail|error|required)|not authenticated|\bunauthori[sz]ed\b|resolve authentication",
     r"location is not supported|(?:please|must) (?:log ?in|sign ?in|run /login|authenticate)|key option must be set",
 )
