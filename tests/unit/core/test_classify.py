@@ -525,6 +525,12 @@ def test_an_answer_that_is_none_is_told(reply, failure_class):
         assert failure_class == class_of(kind=kind, status=200, body=reply)
 
 
+def test_an_error_with_status_200_has_the_wait_of_its_headers():
+    """It came with the answer."""
+    body = error("slow", code="rate_limit_exceeded")
+    assert ("throttled", 9, 0) == judged("reply", status=200, headers={"retry-after": "9"}, body=body)
+
+
 # ---------------------------------------------------------------- whatever comes
 
 LEAVES = st.one_of(

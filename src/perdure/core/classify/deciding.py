@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
+import msgspec
+
 from perdure.core.classify import replies, waits
 from perdure.core.classify.elsewhere import (
     CLIENTS,
@@ -108,7 +110,10 @@ def _of_reply(facts: Facts, now: int) -> Verdict:
         return _over_http(facts, now)
     body = decoded(facts.evidence.body)
     if isinstance(body, Mapping):
-        verdict = classify_reply(cast("Mapping[str, object]", body), facts.provider)
+        error = replies.error_in(cast("replies.Reply", body))
+        if error is not None:  # its headers are those of the answer
+            return _over_http(read(msgspec.structs.replace(facts.evidence, kind="event", body=error)), now)
+        verdict = classify_reply(cast("replies.Reply", body), facts.provider)
         if verdict is not None:
             return verdict
     elif body:  # a text where JSON was due: some put the error there
