@@ -57,6 +57,12 @@ DRAFTS_AT_ONCE_MAX: Final = 16  # that one action or check marks: who unpacks an
 DRAFTS_WAITING_MAX: Final = 64  # paths whose draft waits until the step's checks pass; the oldest is forgotten
 ERROR_PAGE_LETTERS_MAX: Final = 2_000  # a page with more to read is none
 
+# --- handovers -------------------------------------------------------------------------------------------------------
+HANDOVER_ITEMS_MAX: Final = 20  # of each list, the newest
+HANDOVER_CALLS_KEPT: Final = 200  # with their arguments, while a journal is read
+HANDOVER_TEXT_BYTES: Final = 1 * KIB  # of one text
+HANDOVER_VALUE_BYTES: Final = 400  # of arguments, or one value of the state
+
 # --- leases and inbox -----------------------------------------------------------------------------------------------
 LEASE_TTL_S: Final = 30.0
 LEASE_BEATS_PER_TTL: Final = 3  # so often a lease is renewed within its time to live

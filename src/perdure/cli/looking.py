@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perdure.cli.options import StoreOptions, TaskOptions, opened, taking, wait_for
-from perdure.cli.terminal import say, say_json, say_table
+from perdure.cli.terminal import say, say_json, say_markdown, say_table
 from perdure.model.status import TAKEOVER
 
 if TYPE_CHECKING:
@@ -24,16 +25,22 @@ class ListOptions(StoreOptions, frozen=True, kw_only=True):
     everything: Annotated[bool, typer.Option("--all", "-a", help="Finished tasks too.")] = False
 
 
+class ShowOptions(TaskOptions, frozen=True, kw_only=True):
+    """Of `show`."""
+
+    handover: Annotated[bool, typer.Option("--handover", help="All that somebody needs who takes it on.")] = False
+
+
 @taking(ListOptions)
 def list_(options: ListOptions) -> None:
     """Show the unfinished tasks, newest first."""
     wait_for(_list(options))
 
 
-@taking(TaskOptions)
-def show(options: TaskOptions) -> None:
+@taking(ShowOptions)
+def show(options: ShowOptions) -> None:
     """Show where a task stands, and what to type next."""
-    wait_for(_show(options))
+    wait_for(_hand_over(options) if options.handover else _show(options))
 
 
 @taking(TaskOptions)
@@ -81,6 +88,17 @@ async def _show(options: TaskOptions) -> None:
         say_json(shown)
     else:
         _say_show(shown)
+
+
+async def _hand_over(options: TaskOptions) -> None:
+    from perdure.views.handover import handover, to_markdown
+
+    async with opened(options.place) as store:
+        package = await handover(store, options.name)
+    if options.as_json:
+        say_json(package)
+    else:
+        say_markdown(to_markdown(package))
 
 
 async def _checkpoints(options: TaskOptions) -> None:
@@ -187,5 +205,7 @@ def _say_show(shown: Show) -> None:
             say(f"  {'':<12} {pending.settle}")
     for living in shown.processes:
         say(f"  {'process':<12} {living.pid} {living.command} (started by {living.action})")
+    if shown.status == "needs_human":
+        say(f"  {'handover':<12} perdure show {shlex.quote(shown.name)} --handover")
     if shown.next_command:
         say(f"  {'next':<12} {shown.next_command}")

@@ -129,6 +129,17 @@ def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print(line.rstrip(), flush=True)
 
 
+def say_markdown(text: str) -> None:
+    """Print a page of Markdown: laid out on a terminal, as it is elsewhere."""
+    if not is_live(sys.stdout) or sys.stdout.encoding.lower() != "utf-8":
+        say(text.rstrip("\n"))
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(file=sys.stdout, emoji=False).print(Markdown(clean(text), hyperlinks=False))
+
+
 def is_live(stream: IO[str]) -> bool:
     """Whether lines on `stream` can be written over."""
     return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -164,6 +164,30 @@ def test_a_word_cannot_settle():
     assert before == world.fold().seq
 
 
+def test_a_word_does_not_end_a_rollback_whose_undo_has_failed():
+    """That is put right and resumed, or settled; the answer is refused with a line to type."""
+    world = World()
+
+    @perdure.tool(effect="idempotent", name="answering_free")
+    async def free(result: str, key: perdure.EffectKey) -> None:
+        raise ValueError("no such room")
+
+    @perdure.tool(effect="compensable", name="answering_rent", undo=free)
+    async def rent() -> str:
+        return "room"
+
+    async def program(task):
+        await task.checkpoint("begin")
+        await task.act(rent, then=lambda state, said: state.update(room=said))
+        await task.rollback("begin")
+
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(Play(program))
+    with pytest.raises(NothingAsked, match="needs_human handover") as refused:
+        say(world, "answer", "go on")
+    assert "perdure resume job" == refused.value.next_command
+
+
 def test_an_answer_in_the_inbox_of_a_holder_who_has_left_is_found():
     """Posted to a process that ended before it looked: the next one takes it in, once."""
     world = World()
