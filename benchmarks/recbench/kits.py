@@ -149,6 +149,7 @@ class Maze(Kit):
         """Return what a reader says of a room: the truth, a lie, or an error for ever."""
         if not self.truth.solves[goal][tool]:
             symptom = super().symptom(goal, tool)
+            self.note_dead_end()
             if symptom in {"tool", "refusal", "garbage"}:
                 self.inject("request", goal)
                 raise errors.of_tool("request", READERS[tool], 0)

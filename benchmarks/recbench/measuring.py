@@ -15,6 +15,7 @@ from benchmarks.recbench.world import CLASS_OF, Injected
 from perdure.model import entry as e
 
 LOOP_TURNS_MIN: Final = 8  # a loop that ends by itself before so many turns need not be noticed
+_LATELY_S: Final = 600.0  # rounds through a dead end lie not further apart
 _LATE_S: Final = 1.0  # so long after its last turn a loop may be noticed
 
 
@@ -41,7 +42,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     lost: int
     loops: int  # long enough to be noticed
     noticed: int
-    false_stops: int
+    false_stops: int  # while the model did not repeat itself, and its strategy was no dead end
     told: tuple[tuple[str, str], ...]  # (class, class as told) of each fault that came to the agent
     recovered: tuple[tuple[str, float], ...]  # (fault, seconds until the agent was further than ever)
 
@@ -95,8 +96,13 @@ def _compare_loops(played: Played, firings_s: list[float]) -> tuple[int, int]:
     noticed = sum(
         any(begin <= at <= end + _LATE_S for at in firings_s) for begin, end, turns in loops if turns >= LOOP_TURNS_MIN
     )
-    wrong = sum(not any(begin <= at <= end + _LATE_S for begin, end, _ in loops) for at in firings_s)
-    return noticed, wrong
+    false = [at for at in firings_s if not any(begin <= at <= end + _LATE_S for begin, end, _ in loops)]
+    return noticed, sum(not _goes_round(played, at) for at in false)
+
+
+def _goes_round(played: Played, at_s: float) -> bool:
+    """Whether the agent has just run into the same dead end again: that is a circle too, whoever leads there."""
+    return sum(at_s - _LATELY_S <= dead_end <= at_s for dead_end in played.kit.dead_ends_s) > 1
 
 
 # --- classes --------------------------------------------------------------------------------------------------------

@@ -57,6 +57,8 @@ def _next_move(world: World, request: dict[str, Any], strategy: int, provider: i
         return json.dumps({"tool": "finish", "arguments": {}})
     is_able = strategy >= 0 and world.truth.solves[goal][strategy]
     wrong = "" if is_able or step != world.decisive else world.symptom(goal, strategy)
+    if wrong:
+        world.note_dead_end()
     if wrong == "refusal":
         raise errors.of_model(provider, "refusal", world.inject("refusal", goal).number)
     if wrong == "garbage":

@@ -50,6 +50,7 @@ class Kept(msgspec.Struct):
     loops: list[tuple[float, float, int]]
     loop: Loop | None
     deepest: int
+    dead_ends_s: list[float]
 
 
 class Pipeline(Desk):
@@ -114,7 +115,16 @@ class Pipeline(Desk):
     # --- outliving lives --------------------------------------------------------------------------------------------
     def keep(self) -> None:
         """Write the world down; a kill leaves the old text or the new one."""
-        kept = Kept(self.rows, dict(self.calls), dict(self.met), self.faults, self.loops, self.loop, self.deepest)
+        kept = Kept(
+            rows=self.rows,
+            calls=dict(self.calls),
+            met=dict(self.met),
+            faults=self.faults,
+            loops=self.loops,
+            loop=self.loop,
+            deepest=self.deepest,
+            dead_ends_s=self.dead_ends_s,
+        )
         beside = self._file.with_suffix(".new")
         beside.write_bytes(msgspec.json.encode(kept))
         beside.replace(self._file)
@@ -122,6 +132,7 @@ class Pipeline(Desk):
     def _recall(self, kept: Kept) -> None:
         self.rows, self.faults, self.loops, self.loop = kept.rows, kept.faults, kept.loops, kept.loop
         self.calls, self.met, self.deepest = Counter(kept.calls), Counter(kept.met), kept.deepest
+        self.dead_ends_s = kept.dead_ends_s
         if self.loop is not None:  # it is one of them, and not a copy
             self.loop.injected = self.faults[self.loop.injected.number]
 

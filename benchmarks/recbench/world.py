@@ -103,6 +103,7 @@ class World:
         self.faults: list[Injected] = []
         self.loops: list[tuple[float, float, int]] = []  # when the model repeated itself, and how often
         self.loop: Loop | None = None
+        self.dead_ends_s: list[float] = []  # when a strategy did what cannot lead anywhere
         self.quota_until_s = 0.0
         self.deepest = 0  # how many steps were passed at most, over all sub-goals
         self.met: Counter[str] = Counter()
@@ -205,6 +206,11 @@ class World:
             if fault.over_s >= 0:
                 break
             fault.over_s = now_s
+        self.keep()
+
+    def note_dead_end(self) -> None:
+        """The strategy that is followed cannot solve this, and has just shown it."""
+        self.dead_ends_s.append(self.clock.monotonic())
         self.keep()
 
     def begin_loop(self, loop: Loop) -> None:
