@@ -7,6 +7,7 @@ with the same attributes and bodies. Called by the world; the classifier must te
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 import httpx2
@@ -116,8 +117,9 @@ def _openai(what: str, marker: str, request: httpx2.Request, wait_s: float) -> E
     }[what]
     headers = {"x-request-id": marker}
     if wait_s and what == "quota":
-        headers["x-ratelimit-reset-requests"] = f"{int(wait_s // 3600)}h{int(wait_s % 3600 // 60)}m0s"
-        message += f" Please try again in {int(wait_s // 3600)}h{int(wait_s % 3600 // 60)}m0s."
+        minutes, seconds = divmod(math.ceil(wait_s), 60)
+        headers["x-ratelimit-reset-requests"] = f"{minutes // 60}h{minutes % 60}m{seconds}s"
+        message += f". Please try again in {minutes // 60}h{minutes % 60}m{seconds}s."
     elif wait_s:
         headers["retry-after"] = f"{wait_s:g}"
     error = {"message": message, "type": kind, "param": None, "code": code}
