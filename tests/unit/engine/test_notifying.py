@@ -8,6 +8,7 @@ import logging
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,27 @@ def test_a_parked_task_says_until_when():
     notice = notice_of("0" * 32, "stopped", fields)
     assert ("2030-03-17T17:46:40Z", "parked") == (notice.until, notice.status)
     assert "task 'job' is parked until 2030-03-17T17:46:40Z: quota; next: perdure resume job" == notice.text
+
+
+@perdure.program
+async def is_told_to_wait(task):
+    """Be sent away for a day."""
+    error = ConnectionError("come back tomorrow")
+    error.failure_class, error.retry_after_s = "throttled", 86_400
+    raise error
+
+
+def test_a_task_that_parks_says_so():
+    """By the engine: status, moment and the line that goes on."""
+    world = World()
+    with serving(ok) as server:
+        result, _, _ = play(world, is_told_to_wait, Webhook(url_of(server)))
+    assert "TaskParked" == result
+    ((_, _, notice),) = server.got
+    until = datetime.fromtimestamp(world.fold().ledger.until / 1_000_000, UTC)
+    assert ("parked", "perdure resume job") == (notice["status"], notice["next_command"])
+    assert until.strftime("%Y-%m-%dT%H:%M:%SZ") == notice["until"]
+    assert "come back tomorrow" in notice["reason"]
 
 
 @pytest.mark.parametrize("event", ["action_settled", "note", "stopped"])
