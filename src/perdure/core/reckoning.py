@@ -108,6 +108,7 @@ def note_strategy(document: Document, ledger: Ledger, strategy: Strategy) -> Non
     """A strategy is taken: its round begins, with a count of its own."""
     before = _record(ledger, strategy_of(document, ledger))
     before.rounds = max(1, before.rounds)  # the first one was chosen by nobody
+    before.ended = ledger.signature
     _record(ledger, strategy).rounds += 1
     names = [one.name for one in ledger.strategies]
     document.strategy = names.index(strategy.name) if strategy.name in names else 0
@@ -164,7 +165,7 @@ def _record(ledger: Ledger, strategy: Strategy) -> Tried:
 
 def _begin_rounds_anew(ledger: Ledger) -> None:
     for record in ledger.tried.values():
-        record.rounds = 0
+        record.rounds, record.ended = 0, ""
 
 
 def _advise(ledger: Ledger, advice: Advice) -> None:

@@ -172,7 +172,7 @@ def decide(
         return _wait_for_world(failure, rules, now)
     if failure.failure_class in PASSING:
         return _let_pass(document, ledger, rules, now)
-    return _answer(failure, ledger, rules, now) or _leave_dead_end(document, ledger, failure, rules)
+    return _answer(document, ledger, rules, now) or _leave_dead_end(document, ledger, failure, rules)
 
 
 def _wait_for_world(failure: Failure, rules: Rules, now: int) -> tuple[Decision, str]:
@@ -209,10 +209,12 @@ def _let_pass(document: Document, ledger: Ledger, rules: Rules, now: int) -> tup
     return _ask(rules, question, "limit"), "passing_too_long"
 
 
-def _answer(failure: Failure, ledger: Ledger, rules: Rules, now: int) -> tuple[Decision, str] | None:
+def _answer(document: Document, ledger: Ledger, rules: Rules, now: int) -> tuple[Decision, str] | None:
     """Return what may still help before this is a dead end; None where it is one."""
-    kind, text = failure.failure_class, failure.error.message
-    advised = ledger.advised
+    failure = _the_last(ledger)
+    kind, text, advised = failure.failure_class, failure.error.message, ledger.advised
+    if strategies.has_ended_so(document, ledger):
+        return None  # its last round came to the same end
     if kind == "context" and rules.reasks and not advised.get("condense"):
         return Condense(text), "condense"
     if kind == "refusal" and rules.reasks and not advised.get("rephrase"):
@@ -258,10 +260,11 @@ def _following(document: Document, ledger: Ledger, failure: Failure, rules: Rule
 
 
 def _target(document: Document, ledger: Ledger, failure: Failure) -> Checkpoint | None:
-    """Return the checkpoint to go back to: the k-th newest for the k-th rollback without verified progress between.
+    """Return the checkpoint to go back to: the newest, unless something says that the mistake lies further back.
 
-    One that was judged and has failed is none, and of several that hold the same only one counts. After a false answer
-    only those before its source was first used.
+    After a false answer only those count that were marked before its source was first used. Where every strategy has
+    come to the same end, each rollback goes one further. One that was judged and has failed is none, and of several
+    that hold the same only one counts.
     """
     marks = [mark for mark in rollback.admissible(document, ledger) if mark.verdict != "failed"]
     if failure.failure_class == "suspicious":
@@ -269,7 +272,7 @@ def _target(document: Document, ledger: Ledger, failure: Failure) -> Checkpoint 
         first_use = document.first_uses.get(source, 0)
         marks = [mark for mark in marks if not first_use or mark.seq < first_use] or marks[-1:]
     distinct = list({mark.changed: mark for mark in reversed(marks)}.values())[::-1]
-    return distinct[min(ledger.rollbacks_in_row, len(distinct) - 1)] if distinct else None
+    return distinct[min(strategies.ended_so(ledger), len(distinct) - 1)] if distinct else None
 
 
 def _lesson(document: Document, ledger: Ledger, failure: Failure, checkpoint: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from perdure.limits import ROUNDS_MAX
+from perdure.model.document import Document
 from perdure.model.failure import FailureClass
 from perdure.model.ledger import Ledger, Tried
 from perdure.model.strategy import DEFAULT_STRATEGY, Change, Strategy
@@ -89,6 +90,24 @@ def elsewhere(ledger: Ledger, current: int, failure_class: FailureClass) -> Stra
     return min(
         other, key=lambda one: (rounds_of(ledger, one, now), -_worth(ledger, one, now, failure_class)), default=None
     )
+
+
+def has_ended_so(document: Document, ledger: Ledger) -> bool:
+    """Whether the last failure is the one with which an earlier round of the present strategy has ended."""
+    record = ledger.tried.get(strategies_of(ledger)[document.strategy].name, _NOTHING)
+    return record.rounds > 1 and bool(record.ended) and record.ended == ledger.signature
+
+
+def ended_so(ledger: Ledger) -> int:
+    """Return how often the strategies, all of them, have come to the end of the last failure; 0: not all have.
+
+    One alone says nothing. The present one has come to it now.
+    """
+    records = [ledger.tried.get(one.name, _NOTHING) for one in ledger.strategies]
+    ends = [record.ended for record in records if record.ended]
+    if len(records) == 1 or len(ends) < len(records) - 1 or set(ends) != {ledger.signature}:
+        return 0
+    return 1 + sum(max(0, record.rounds - 1) for record in records)
 
 
 def rounds_of(ledger: Ledger, strategy: Strategy, current: Strategy) -> int:

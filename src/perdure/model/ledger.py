@@ -50,6 +50,7 @@ class Tried(msgspec.Struct, kw_only=True, omit_defaults=True):
     progress: int = 0
     failures: int = 0
     actions: int = 0
+    ended: str = ""  # signature of the failure with which its last round has ended
 
 
 class Window(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -224,11 +224,25 @@ def marks(*seqs, **more):
     return Document(checkpoints=found)
 
 
-@pytest.mark.parametrize(("in_a_row", "to_seq"), [(0, 9), (1, 6), (2, 3), (3, 1), (9, 1)])
-def test_the_kth_rollback_goes_to_the_kth_newest_checkpoint(in_a_row, to_seq):
-    """Without verified progress between; in the end to the start."""
-    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE), rollbacks_in_row=in_a_row)
-    assert to_seq == decide(marks(3, 6, 9), given, Rules(), NOW)[0].to_seq
+@pytest.mark.parametrize(
+    ("ends", "rounds", "to_seq"),
+    [
+        (("", ""), (1, 0), 9),  # the other one has not been tried
+        (("", "same"), (1, 1), 6),  # both have come to the same end
+        (("same", "same"), (1, 2), 3),  # again, from the one before
+        (("same", "same"), (2, 2), 1),
+        (("", "another"), (1, 1), 9),  # they fail in different ways: nothing says that it is the checkpoint
+    ],
+)
+def test_it_goes_further_back_where_all_strategies_come_to_the_same_end(ends, rounds, to_seq):
+    """Then the mistake lies further back than the newest checkpoint, and further with each rollback."""
+    tried = {name: Tried(ended=end, rounds=n) for name, end, n in zip(("direct", "outline"), ends, rounds, strict=True)}
+    third = Strategy("third", prompt="c")
+    tried["third"] = Tried(ended="same" if ends[1] else "", rounds=1)
+    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE, third), tried=tried, signature="same")
+    document = marks(3, 6, 9)
+    target = recovery._target(document, given, given.last_failure)
+    assert to_seq == target.seq
 
 
 def test_checkpoints_that_hold_the_same_count_once_and_failed_ones_never():
@@ -236,17 +250,19 @@ def test_checkpoints_that_hold_the_same_count_once_and_failed_ones_never():
     document = marks(3, 9)
     document.checkpoints.append(Checkpoint(name="again", seq=10, changed=8, reason="program"))
     document.checkpoints.append(Checkpoint(name="bad", seq=12, changed=11, reason="program", verdict="failed"))
-    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE))
-    assert [10, 3, 1] == [
-        decide(document, msgspec.structs.replace(given, rollbacks_in_row=k), Rules(), NOW)[0].to_seq for k in range(3)
+    found = [
+        decide(document, ledger("tool", failures=3, strategies=(DIRECT, OUTLINE), **more), Rules(), NOW)[0].to_seq
+        for more in ({}, {"tried": {"outline": Tried(rounds=1, ended="s")}, "signature": "s"})
     ]
+    assert [10, 3] == found
 
 
 def test_no_rollback_passes_a_persons_change():
     """What somebody has done by hand is not taken back by a machine."""
     document = marks(3, 9)
     document.human_at = 5
-    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE), rollbacks_in_row=5)
+    given = ledger("tool", failures=3, strategies=(DIRECT, OUTLINE), signature="s")
+    given.tried = {"outline": Tried(rounds=1, ended="s")}
     assert 9 == decide(document, given, Rules(), NOW)[0].to_seq
     document.human_at = 11
     assert "change_in_place" == decide(document, given, Rules(), NOW)[1]
