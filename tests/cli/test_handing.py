@@ -141,6 +141,15 @@ def test_only_whoever_has_taken_it_over_changes_it(perdure, here):
     assert "{}" == perdure("state", "q", "--json")[1].strip()
 
 
+def test_what_is_done_meanwhile_names_the_hand_back_as_what_comes_next(perdure, here):
+    """A rollback, and saying what became of an action, are no end of it."""
+    perdure("run", "--program", "programs.py:mails", "--name", "m")
+    perdure("take-over", "m")
+    code, out, _ = perdure("rollback", "m", "--to", "start", "--force")
+    assert (0, "task m is back at 'start'; next: perdure hand-back m\n") == (code, out)
+    assert "perdure hand-back m" == json.loads(perdure("show", "m", "--json")[1])["next_command"]
+
+
 def test_a_task_is_taken_over_by_its_whole_name(perdure, here):
     """It stops what runs, so a beginning of the name is not enough; twice by the same person is once."""
     perdure("run", "--program", "programs.py:queries", "--name", "query")

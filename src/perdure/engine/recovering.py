@@ -162,6 +162,8 @@ async def _wait_until(session: Session, at: int) -> None:
     while (left_s := (at - clock.now()) / 1_000_000) > 0:
         if session.stop is not None:
             raise session.stop
+        if session.sequencer.dead is not None:
+            raise session.sequencer.dead
         await asyncio.sleep(min(left_s, _LOOK_S))
 
 
