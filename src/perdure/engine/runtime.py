@@ -75,7 +75,7 @@ class Runtime(Visits):
             return await self._drive(session, program, arguments)
         await refuse_other(self.store, found, started, program)
         if found.status == "needs_human":
-            show = f"perdure show {shlex.quote(found.name)}"
+            show = f"perdure show {shlex.quote(found.name)} --handover"
             line = hand_back_line(found.name) if found.taken_at else show
             raise NeedsHuman(found.task, found.reason, line, found.name)
         return await self._go_on(found, program, by_hand=False)
