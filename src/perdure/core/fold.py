@@ -104,8 +104,7 @@ def _task_forked(fold: Fold, header: Header, payload: e.TaskForked, _patched: bo
 
 def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
-    if payload.after_crash or ledger.holder is None or ledger.holder.boot != payload.holder.boot:
-        ledger.unmended = True
+    ledger.unmended |= payload.after_crash or ledger.holder is None or ledger.holder.boot != payload.holder.boot
     ledger.holder = payload.holder
     is_start_in_row = payload.after_crash and not payload.by_hand and not ledger.settled_under_lease
     ledger.starts_in_row = ledger.starts_in_row + 1 if is_start_in_row else 0
@@ -137,6 +136,7 @@ def _program_called(fold: Fold, _header: Header, payload: e.ProgramCalled, _patc
 
 def _task_paused(fold: Fold, _header: Header, payload: e.TaskPausedEntry, _patched: bool) -> None:  # noqa: FBT001
     _set_status(fold, "paused", f"by {payload.by}" + (f": {payload.reason}" if payload.reason else ""))
+    reckoning.note_pause(fold.ledger)
 
 
 def _task_parked(fold: Fold, _header: Header, payload: e.TaskParkedEntry, _patched: bool) -> None:  # noqa: FBT001
@@ -316,8 +316,7 @@ def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: 
         mark_applied(fold.document, payload.action)
     fold.document.changed = header.seq
     is_programs_own = not (payload.action or payload.by)  # only then it has passed all calls before
-    if is_programs_own:
-        fold.document.edited = header.seq
+    fold.document.edited = header.seq if is_programs_own else fold.document.edited
     if payload.by:
         fold.document.human_at = header.seq
     drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=not is_programs_own)
@@ -341,8 +340,7 @@ def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patch
         document.unproven = milestones.unproven_with(document.unproven, payload.changes, header.seq)
     if payload.uncovered is not None:
         document.uncovered = payload.uncovered
-    if payload.digest and "" in payload.paths:
-        document.is_all_captured = True
+    document.is_all_captured |= bool(payload.digest) and "" in payload.paths
 
 
 def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001
@@ -413,7 +411,7 @@ def _failure_observed(fold: Fold, header: Header, payload: e.FailureObserved, _p
 
 
 def _decision_taken(fold: Fold, _header: Header, payload: e.DecisionTaken, _patched: bool) -> None:  # noqa: FBT001
-    reckoning.note_decision(fold.ledger, payload)
+    reckoning.note_decision(fold.document, fold.ledger, payload)
 
 
 def _stuck_noticed(fold: Fold, _header: Header, payload: e.StuckNoticed, _patched: bool) -> None:  # noqa: FBT001
@@ -439,9 +437,7 @@ def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandon
 
 def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
     """`jump` has put the earlier document in place, with what its checkpoint held."""
-    is_decided = fold.ledger.rollback is not None and bool(fold.ledger.rollback.strategy)
-    rollback.end(fold.ledger)
-    reckoning.note_rolled_back(fold.document, fold.ledger, is_decided=is_decided)
+    reckoning.note_rolled_back(fold.document, fold.ledger)
     fold.document.changed = header.seq
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.core import watching
+from perdure.core import rollback, watching
 from perdure.core.recovery import signature_of
 from perdure.limits import GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.advice import Advice
-from perdure.model.decision import Condense, Decision, Nudge, Park, Reask
+from perdure.model.decision import ChangeStrategy, Condense, Decision, Nudge, Park, Pause, Reask, RollBack
 from perdure.model.document import Document
 from perdure.model.failure import ErrorRecord, Failure
 from perdure.model.ledger import Ledger, OpenAction, Tried
@@ -51,8 +51,11 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
         ledger.quarantined.append(source)
 
 
-def note_decision(ledger: Ledger, taken: e.DecisionTaken) -> None:
-    """Something was decided, and is still to be obeyed; advice is there at once."""
+def note_decision(document: Document, ledger: Ledger, taken: e.DecisionTaken) -> None:
+    """Something was decided, and is still to be obeyed; advice is there at once.
+
+    A strategy that is left has had a round, also where nobody has chosen it, or before the last progress.
+    """
     decision = msgspec.json.decode(bytes(taken.decision), type=Decision)
     ledger.decided, ledger.decided_row = decision, taken.row
     match decision:
@@ -62,6 +65,9 @@ def note_decision(ledger: Ledger, taken: e.DecisionTaken) -> None:
             _advise(ledger, Advice("nudge", text))
         case Condense(error):
             _advise(ledger, Advice("condense", error))
+        case RollBack() | ChangeStrategy():
+            left = _record(ledger, strategy_of(document, ledger))
+            left.rounds = max(1, left.rounds)
         case _:
             pass
 
@@ -74,6 +80,12 @@ def note_call(ledger: Ledger) -> None:
 def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
     """A person who types `resume` knows that a quota is back."""
     if claimed.by_hand and isinstance(ledger.decided, Park):
+        ledger.decided = None
+
+
+def note_pause(ledger: Ledger) -> None:
+    """The task stands: whoever goes on with it has made room where that was decided on."""
+    if isinstance(ledger.decided, Pause):
         ledger.decided = None
 
 
@@ -106,8 +118,6 @@ def note_passed(document: Document, ledger: Ledger, check: str, seq: int) -> Non
 
 def note_strategy(document: Document, ledger: Ledger, strategy: Strategy) -> None:
     """A strategy is taken: its round begins, with a count of its own."""
-    before = _record(ledger, strategy_of(document, ledger))
-    before.rounds = max(1, before.rounds)  # the first one was chosen by nobody
     _record(ledger, strategy).rounds += 1
     names = [one.name for one in ledger.strategies]
     document.strategy = names.index(strategy.name) if strategy.name in names else 0
@@ -115,11 +125,12 @@ def note_strategy(document: Document, ledger: Ledger, strategy: Strategy) -> Non
     ledger.signature, ledger.advised, ledger.advice, ledger.decided = "", {}, None, None
 
 
-def note_rolled_back(document: Document, ledger: Ledger, *, is_decided: bool) -> None:
-    """A branch was left; `is_decided`: by recovery, not by the program or a person."""
+def note_rolled_back(document: Document, ledger: Ledger) -> None:
+    """A branch was left: by recovery, by the program, or by a person; `document` is that of the checkpoint."""
+    ledger.rollbacks_in_row += ledger.rollback is not None and bool(ledger.rollback.strategy)
+    rollback.end(ledger)
     watching.note_left(document, ledger)
-    ledger.rollbacks_in_row += is_decided
-    ledger.alarm = None
+    ledger.alarm = ledger.decided = None  # that was about the branch that is left
     ledger.advice = None
 
 

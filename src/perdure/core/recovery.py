@@ -183,7 +183,7 @@ def _wait_for_world(failure: Failure, rules: Rules, now: int) -> tuple[Decision,
     if failure.failure_class == "auth":
         return _ask(rules, f"a key or a right is missing, or no longer good: {said}", "auth"), "auth"
     until = error.until or (now + int(error.wait_s * 1_000_000) if error.wait_s else 0)
-    if until:
+    if until > now:
         return Park(until, said), "quota"
     return _ask(rules, f"a quota or credit is used up: {said}", "quota"), "quota_gone"
 
@@ -239,7 +239,8 @@ def _leave_dead_end(document: Document, ledger: Ledger, failure: Failure, rules:
     following = _following(document, ledger, failure, rules)
     if following is None:
         names = ", ".join(one.name for one in ledger.strategies)
-        question = f"each strategy ({names}) was tried twice without progress; the last failure: {said}"
+        false = f"; not to be trusted: {', '.join(ledger.quarantined)}" if ledger.quarantined else ""
+        question = f"each strategy ({names}) was tried twice without progress{false}; the last failure: {said}"
         return _ask(rules, question, "exhausted"), "exhausted"
     if following.change == "ask":
         return _ask(rules, f"help is needed; the last failure: {said}", "limit"), "ask_for_help"

@@ -22,6 +22,7 @@ from perdure.engine.session import Session
 from perdure.errors import (
     ActionError,
     ActionFailed,
+    ActionsInFlight,
     RollbackRefused,
     TaskPaused,
     TaskStopped,
@@ -88,7 +89,8 @@ async def obey(session: Session, decision: Decision) -> None:
         case ChangeStrategy(strategy, lesson):
             await _change_strategy(session, strategy, lesson)
         case Park(until, reason):
-            await park(session, until, reason)
+            if until > session.world.clock.now():
+                await park(session, until, reason)
         case Pause(reason):
             await pause(session, "storage", reason)
             raise TaskPaused(session.task, f"no room on the disk: {reason}", next_after_pause(session.fold))
@@ -139,7 +141,9 @@ async def _go_back(session: Session, decision: RollBack) -> None:
     reason = f"decided: {decision.lesson}"
     try:
         await roll_back(session, decision.checkpoint, reason=reason, decided=decision)
-    except (RollbackRefused, ToolNotFound) as refused:
+    except (RollbackRefused, ToolNotFound, ActionsInFlight) as refused:
+        if session.fold.ledger.rollback is not None:
+            raise  # it has begun: only the way forward is left
         session.tell("rollback_refused", checkpoint=decision.checkpoint, error=str(refused))
         await _change_strategy(session, decision.strategy, decision.lesson)
 
