@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.core import rollback, watching
+from perdure.core import health, rollback, watching
 from perdure.core.recovery import signature_of
 from perdure.limits import GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.advice import Advice
-from perdure.model.decision import ChangeStrategy, Condense, Decision, Nudge, Park, Pause, Reask, RollBack
+from perdure.model.decision import ChangeStrategy, Condense, Decision, Nudge, Park, Pause, Reask, Retry, RollBack
 from perdure.model.document import Document
 from perdure.model.failure import ErrorRecord, Failure
 from perdure.model.ledger import Ledger, OpenAction, Tried
@@ -33,6 +33,9 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     ledger.signature = signature
     ledger.last_failure, ledger.alarm, ledger.decided = failure, None, None
     watching.note_left(document, ledger)
+    health.note_failure(ledger, failure.tool)
+    if not failure.action:
+        ledger.failed_provider = ""
     if not observed.counted:  # nothing has followed from the advice yet
         ledger.retries += 1
         ledger.passing += 1
@@ -78,9 +81,19 @@ def note_call(ledger: Ledger) -> None:
 
 
 def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
-    """A person who types `resume` knows that a quota is back."""
-    if claimed.by_hand and isinstance(ledger.decided, Park):
+    """A person who types `resume` knows that a quota is back; `at_once` ends any wait."""
+    if (claimed.by_hand or claimed.at_once) and isinstance(ledger.decided, Park):
         ledger.decided = None
+    if claimed.at_once:
+        ledger.waits = {}
+        if isinstance(ledger.decided, Retry):
+            ledger.decided = None
+
+
+def note_park(ledger: Ledger, parked: e.TaskParkedEntry) -> None:
+    """What a task is parked for is still waited for by whoever opens it before its time."""
+    if ledger.decided is None:
+        ledger.decided = Retry(parked.until)
 
 
 def note_pause(ledger: Ledger) -> None:
@@ -95,6 +108,7 @@ def note_answer(document: Document, ledger: Ledger) -> None:
     ledger.failures = ledger.retries = ledger.passing = ledger.same = ledger.rollbacks_in_row = 0
     ledger.signature, ledger.advised = "", {}
     ledger.decided = ledger.alarm = None
+    health.note_looked(ledger)
     _begin_rounds_anew(ledger)
 
 
