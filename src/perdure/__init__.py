@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TaskParked,
         TaskPaused,
         TaskStopped,
+        ToolLeftOut,
         Unstorable,
         UsageError,
     )
@@ -92,6 +93,7 @@ _ERRORS: Final = (
     "TaskParked",
     "TaskPaused",
     "TaskStopped",
+    "ToolLeftOut",
     "Unstorable",
     "UsageError",
 )
@@ -132,6 +134,7 @@ __all__ = [
     "TaskPaused",
     "TaskStopped",
     "Tool",
+    "ToolLeftOut",
     "Unstorable",
     "UsageError",
     "Webhook",

@@ -39,6 +39,7 @@ RETRY_CEILING_S: Final = 60.0
 OUTAGE_S: Final = 6 * 3_600.0  # how long what is called may be away before a person is asked
 OUTAGE_CEILING_S: Final = 240.0  # of one wait in an outage: under WAIT_INLINE_S, so that the process stays
 PASSING_MAX: Final = 1_000  # passing faults of a task since a person has looked
+PROVIDER_FAULTS_MAX: Final = 300  # those of one provider
 TOLD_WAIT_MAX_S: Final = 7 * 86_400.0  # a longer one is no answer
 REASKS_MAX: Final = 2  # for answers that were refused, before they count alone
 STUCK_PATIENCE: Final = 10  # actions in a row that close a circle, before a program without strategies is left for it
@@ -49,6 +50,16 @@ GIST_BYTES: Final = 1 * KIB  # of an action's arguments that are kept while it i
 CRASH_LOOP_STARTS_MAX: Final = 5
 PROGRAM_CALLS_MAX: Final = 100  # of one run(); a program that rolls itself back for ever ends here
 WAIT_INLINE_S: Final = 300.0
+
+# --- health and breakers --------------------------------------------------------------------------------------------
+HEALTH_WINDOW: Final = 20  # newest calls of a tool or provider that are kept
+HEALTH_CALLS_MIN: Final = 6  # fewer say nothing
+HEALTH_VALID_MIN: Final = 0.5  # of the calls have to succeed with something valid
+HEALTH_KEYS_MAX: Final = 128  # tools and providers whose calls are kept; the oldest tool is forgotten
+BREAKER_FAULTS_MAX: Final = 5  # passing faults in a row that open the breaker of a provider
+BREAKER_BASE_S: Final = 10.0  # how long it stays open at first, about
+BREAKER_CEILING_S: Final = 240.0
+HOLD_LOOK_S: Final = 15.0  # so long a call waits for another one's end before that is written anew, at first
 
 # --- milestones ------------------------------------------------------------------------------------------------------
 DRAFT_WORDS_MIN: Final = 120  # a text with fewer is a stub

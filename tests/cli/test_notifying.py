@@ -16,6 +16,12 @@ RESULT = {"sum": 10, "extra": None}
 SOON_S = 8.0  # a start of the command on a loaded machine; a notice that nobody takes is given 10 s
 
 
+@pytest.fixture(autouse=True)
+def direct(monkeypatch):
+    """No proxy of this machine is in between."""
+    monkeypatch.setenv("no_proxy", "*")
+
+
 def told(here):
     """What people were told so far."""
     return [json.loads(line) for line in (here / "notices.jsonl").read_text("utf-8").splitlines()]
@@ -35,18 +41,20 @@ def test_the_settings_are_obeyed_by_run_and_resume(perdure, here):
 
 
 def test_a_webhook_that_never_answers_keeps_nobody_waiting_for_the_result(spawn, here):
-    """The result is printed at once, as without it; what is left of the process is the end of the notice."""
+    """The result is printed at once, as without it; the process then says what it waits for."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/hook"
         began = time.monotonic()
         process = spawn("run", "--program", "programs.py:count", "--name", "c", "--json", PERDURE_NOTIFY_URL=url)
         line = process.stdout.readline()
         took = time.monotonic() - began
+        said = next(line for line in process.stderr if b"waiting" in line)
         connection, _ = server.accept()
         with connection:
             assert connection.recv(5).startswith(b"POST ")
     assert ("succeeded", RESULT) == (json.loads(line)["status"], json.loads(line)["result"])
     assert took < SOON_S
+    assert b"waiting for the last notices to be delivered\n" == said
 
 
 @pytest.mark.parametrize("command", ["no-such-command-anywhere", "false"])
@@ -79,3 +87,23 @@ def test_a_secret_address_is_not_shown(perdure, here, monkeypatch):
     for arguments in (("doctor", "--config"), ("doctor", "--config", "--json")):
         out = perdure(*arguments)[1]
         assert ("(set)" in out, "token-of-mine" in out) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict", "said"),
+    [
+        ("", "ok", "nobody is told"),
+        ("false", "ok", "told: https://host, false"),
+        ("no-such-command-anywhere", "warn", "no command 'no-such-command-anywhere'"),
+        ("mail 'me", "stop", "notify_command"),
+    ],
+)
+def test_doctor_says_who_is_told(perdure, here, monkeypatch, command, verdict, said):
+    """Before somebody should be told, and without telling the whole address."""
+    if command:
+        monkeypatch.setenv("PERDURE_NOTIFY_COMMAND", command)
+        monkeypatch.setenv("PERDURE_NOTIFY_URL", "https://host/token-of-mine")
+    code, out, _ = perdure("doctor", "--json")
+    (found,) = [check for check in json.loads(out) if check["name"] == "notices"]
+    assert (verdict, True, False) == (found["verdict"], said in found["text"], "token-of-mine" in out)
+    assert (code == 1) == (verdict == "stop")

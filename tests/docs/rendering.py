@@ -31,7 +31,9 @@ GROUPS = {
         "TaskStopped", "TaskPaused", "TaskParked", "NeedsHuman", "ResumeDiverged", "TaskFailed", "TaskCancelled",
         "TaskBusy",
     ),
-    "Errors of an action": ("ActionFailed", "ActionTimedOut", "OutcomeUnknown", "ReducerFailed", "CheckFailed"),
+    "Errors of an action": (
+        "ActionFailed", "ActionTimedOut", "OutcomeUnknown", "ReducerFailed", "CheckFailed", "ToolLeftOut",
+    ),
     "Other errors": (
         "PerdureError", "UsageError", "Unstorable", "TaskMismatch", "TaskFinished", "StoreError", "RolledBack",
     ),

@@ -118,6 +118,8 @@ def test_an_ordinary_history_is_not_complained_of():
         ),
         ([intent("A", arguments=PART)], [(2, "branch")]),
         ([e.SnapshotTaken(at_seq=2, digest=b"")], [(2, "snapshot")]),
+        ([e.TaskTakenOver(), e.ProgramCalled(attempt=1)], [(3, "order")]),
+        ([e.TaskTakenOver(), e.TaskHandedBack(), e.TaskResumed(), e.ProgramCalled(attempt=1)], []),
     ],
 )
 def test_what_contradicts_a_promise_is_reported_at_its_entry(history, found):

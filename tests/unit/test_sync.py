@@ -472,3 +472,23 @@ def test_a_real_ctrl_c_ends_the_running_call_and_the_command_line_goes_on(tmp_pa
     )
     assert 0 == resumed.returncode, resumed.stderr
     assert [1, 2, 3] == json.loads(resumed.stdout)["result"]
+
+
+@perdure.sync.program(state={"n": 1}, name="sync_taken")
+def handed(task):
+    """Ask, unless a person has had the task."""
+    if not task.advice:
+        task.ask("go on?")
+    return [task.state["n"], task.advice.kind]
+
+
+def test_a_person_takes_a_task_over_and_hands_it_back():
+    """As in the asynchronous API: changed by hand, told to the program."""
+    with perdure.sync.open(new_store()) as runtime:
+        with pytest.raises(perdure.NeedsHuman):
+            runtime.run(handed, "job")
+        runtime.take_over("job", by="ann")
+        assert runtime.edit_state("job", [("n", 2)])
+        assert runtime.adopt_plan("job", ["one"])
+        assert ("state: n = 2", "plan: one") == runtime.hand_back("job", say="well")
+        assert [2, "observe"] == runtime.resume("job", handed)

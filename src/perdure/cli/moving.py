@@ -136,12 +136,12 @@ async def _is_no_longer_running(store: Store, task: str) -> bool:
 
 async def _settle(options: SettleOptions, outcome: Outcome | None) -> None:
     from perdure import operations
-    from perdure.views.showing import word_for
+    from perdure.views.showing import going_on
 
     async with open_for(options) as runtime:
         summary = await operations.find_exactly(runtime.store, options.name)
         action = await operations.settle(runtime, summary.task, options.action, outcome)
-    text = f"action {action} is settled; next: perdure resume {word_for(summary)}"
+    text = f"action {action} is settled; next: {going_on(summary)}"
     say_done(options, {"task": summary.task, "name": summary.name, "action": action}, text)
 
 
@@ -159,23 +159,23 @@ async def _checkpoint(options: CheckpointOptions) -> None:
 
 async def _rollback(options: RollbackOptions) -> None:
     from perdure import operations
-    from perdure.views.showing import word_for
+    from perdure.views.showing import going_on
 
     async with open_for(options) as runtime:
         way = operations.Back(carry=options.carry, force=options.force, app=options.app)
         summary = await operations.rollback(runtime, options.name, options.to, way)
-    text = f"task {summary.name} is back at {options.to!r}; next: perdure resume {word_for(summary)}"
+    text = f"task {summary.name} is back at {options.to!r}; next: {going_on(summary)}"
     fields = {"task": summary.task, "name": summary.name, "checkpoint": options.to, "branch": summary.branch}
     say_done(options, fields, text)
 
 
 async def _abandon(options: RollbackOptions) -> None:
     from perdure import operations
-    from perdure.views.showing import word_for
+    from perdure.views.showing import going_on
 
     async with open_for(options) as runtime:
         summary = await operations.abandon_rollback(runtime, options.name)
-    text = f"the rollback of task {summary.name} is given up; next: perdure resume {word_for(summary)}"
+    text = f"the rollback of task {summary.name} is given up; next: {going_on(summary)}"
     say_done(options, {"task": summary.task, "name": summary.name, "branch": summary.branch}, text)
 
 

@@ -26,6 +26,7 @@ from perdure.views.showing import word_for
 
 _ID_SHOWN: Final = 8
 _ASKED_NOW: Final = 2
+_LATE_S: Final = 2.0  # so long the end of a command may take without a word
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -55,10 +56,12 @@ class Session:
     async def __aenter__(self) -> Self:
         place = self._config.text("store")
         unattended = self._config.is_on("unattended")
-        hooks = (self._progress, *self._notifiers())
-        opening = open_runtime(place, hooks=hooks, unattended=unattended)
+        notifiers = self._notifiers()
+        opening = open_runtime(place, hooks=(self._progress, *notifiers), unattended=unattended)
         self.runtime = await self._stack.enter_async_context(opening)
         loop = asyncio.get_running_loop()
+        if notifiers:
+            self._stack.callback(loop.call_later, _LATE_S, complain, "waiting for the last notices to be delivered")
         self._stack.callback(self._obey_to_the_end)  # done when the handlers are off, before the runtime closes
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._stop, number)

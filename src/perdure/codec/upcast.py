@@ -20,12 +20,14 @@ def _unchanged(fields: dict[str, Any]) -> dict[str, Any]:
 UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> function to version + 1
     (1, 1): _unchanged,  # TaskStarted: relative_digests
     (1, 2): _unchanged,  # TaskStarted: prior, and the `change` of its strategies
+    (2, 1): _unchanged,  # LeaseClaimed: at_once
     (7, 1): _unchanged,  # QuestionAsked: more reasons
     (13, 1): _unchanged,  # TaskForked: that of its TaskStarted
     (13, 2): _unchanged,  # as above
     (20, 1): _unchanged,  # ActionIntended: paths
     (20, 2): _unchanged,  # ActionIntended: provider, source, poll
     (21, 1): _unchanged,  # ActionSettled: how its error was classified
+    (21, 2): _unchanged,  # ActionSettled: hollow
     (30, 1): _unchanged,  # StateEdited: by
     (31, 1): _unchanged,  # PlanAdopted: by
     (33, 1): _unchanged,  # CheckpointMarked: verifier, about

@@ -8,12 +8,12 @@ task runs the views have already written it (`operations=None`), while a journal
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from perdure.codec import values
-from perdure.core import awaiting, milestones, reckoning, rollback, watching
+from perdure.core import awaiting, health, milestones, reckoning, rollback, watching
 from perdure.core.keeping import drop_loose, forget_failed, has_tried, keep, keep_effect_key, keep_outcome, mark_applied
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
@@ -29,7 +29,7 @@ from perdure.model.ledger import Ledger, OpenAction, Robbed, Takeover
 from perdure.model.patch import Op
 from perdure.model.status import TAKEOVER, UNFINISHED
 
-FOLD_VERSION: Final = 2  # of what a snapshot holds: raise it when the meaning of an entry is refined
+FOLD_VERSION: Final = 3  # of what a snapshot holds: raise it when the meaning of an entry is refined
 
 
 class Fold:
@@ -104,8 +104,7 @@ def _task_forked(fold: Fold, header: Header, payload: e.TaskForked, _patched: bo
 
 def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
-    if payload.after_crash or ledger.holder is None or ledger.holder.boot != payload.holder.boot:
-        ledger.unmended = True
+    ledger.unmended |= payload.after_crash or ledger.holder is None or ledger.holder.boot != payload.holder.boot
     ledger.holder = payload.holder
     is_start_in_row = payload.after_crash and not payload.by_hand and not ledger.settled_under_lease
     ledger.starts_in_row = ledger.starts_in_row + 1 if is_start_in_row else 0
@@ -137,11 +136,13 @@ def _program_called(fold: Fold, _header: Header, payload: e.ProgramCalled, _patc
 
 def _task_paused(fold: Fold, _header: Header, payload: e.TaskPausedEntry, _patched: bool) -> None:  # noqa: FBT001
     _set_status(fold, "paused", f"by {payload.by}" + (f": {payload.reason}" if payload.reason else ""))
+    reckoning.note_pause(fold.ledger)
 
 
 def _task_parked(fold: Fold, _header: Header, payload: e.TaskParkedEntry, _patched: bool) -> None:  # noqa: FBT001
     _set_status(fold, "parked", payload.reason)
     fold.ledger.until = payload.until
+    reckoning.note_park(fold.ledger, payload)
 
 
 def _question_asked(fold: Fold, _header: Header, payload: e.QuestionAsked, _patched: bool) -> None:  # noqa: FBT001
@@ -221,6 +222,8 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
         rollback.note_intent(fold.document, fold.ledger, payload)
     if fold.ledger.rollback is not None:
         rollback.note_undo(fold.ledger.rollback, payload, header.seq)
+    if fold.ledger.waits:
+        fold.ledger.waits.pop(payload.provider, None)  # it waits no longer
     action = OpenAction(
         action=payload.action,
         tool=payload.tool,
@@ -258,7 +261,9 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     action = ledger.open.pop(payload.action, None)
     if action is None:
         return  # a late word on something that was settled already: it stays in the journal, nothing follows
+    health.note_call(ledger, action, payload)
     if payload.outcome == "in_doubt":
+        ledger.failed_provider = action.provider
         ledger.open[payload.action] = msgspec.structs.replace(action, in_doubt=True)
         return
     ledger.actions += 1
@@ -271,7 +276,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     if payload.outcome == "failed":
         was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"
         ledger.failed_actions += not was_stopped  # to be stopped is no failure
-        ledger.failed_call = (action.action, action.digest)
+        ledger.failed_call, ledger.failed_provider = (action.action, action.digest), action.provider
         keep_effect_key(ledger, action)
     else:
         if ledger.failed_keys:
@@ -316,8 +321,7 @@ def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: 
         mark_applied(fold.document, payload.action)
     fold.document.changed = header.seq
     is_programs_own = not (payload.action or payload.by)  # only then it has passed all calls before
-    if is_programs_own:
-        fold.document.edited = header.seq
+    fold.document.edited = header.seq if is_programs_own else fold.document.edited
     if payload.by:
         fold.document.human_at = header.seq
     drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=not is_programs_own)
@@ -341,8 +345,7 @@ def _files_captured(fold: Fold, header: Header, payload: e.FilesCaptured, _patch
         document.unproven = milestones.unproven_with(document.unproven, payload.changes, header.seq)
     if payload.uncovered is not None:
         document.uncovered = payload.uncovered
-    if payload.digest and "" in payload.paths:
-        document.is_all_captured = True
+    document.is_all_captured |= bool(payload.digest) and "" in payload.paths
 
 
 def _plan_adopted(fold: Fold, header: Header, payload: e.PlanAdopted, _patched: bool) -> None:  # noqa: FBT001
@@ -397,6 +400,7 @@ def _step_began(fold: Fold, header: Header, payload: e.StepBegan, _patched: bool
 
 def _check_judged(fold: Fold, header: Header, payload: e.CheckJudged, _patched: bool) -> None:  # noqa: FBT001
     document = fold.document
+    health.note_check(fold.ledger, passed=payload.passed)
     if not payload.passed and payload.name not in document.checks:
         document.failing[payload.name] = header.seq
     if payload.passed and payload.name not in document.checks:
@@ -413,11 +417,7 @@ def _failure_observed(fold: Fold, header: Header, payload: e.FailureObserved, _p
 
 
 def _decision_taken(fold: Fold, _header: Header, payload: e.DecisionTaken, _patched: bool) -> None:  # noqa: FBT001
-    reckoning.note_decision(fold.ledger, payload)
-
-
-def _stuck_noticed(fold: Fold, _header: Header, payload: e.StuckNoticed, _patched: bool) -> None:  # noqa: FBT001
-    reckoning.note_stuck(fold.ledger, payload)
+    reckoning.note_decision(fold.document, fold.ledger, payload)
 
 
 def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _patched: bool) -> None:  # noqa: FBT001
@@ -429,20 +429,19 @@ def _lesson_learned(fold: Fold, _header: Header, payload: e.LessonLearned, _patc
     fold.ledger.lessons.append(payload.text)
 
 
-def _rollback_began(fold: Fold, _header: Header, payload: e.RollbackBegan, _patched: bool) -> None:  # noqa: FBT001
-    rollback.begin(fold.ledger, payload)
-
-
 def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandoned, _patched: bool) -> None:  # noqa: FBT001
     fold.ledger.rollback = fold.ledger.decided = None
 
 
 def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patched: bool) -> None:  # noqa: FBT001
     """`jump` has put the earlier document in place, with what its checkpoint held."""
-    is_decided = fold.ledger.rollback is not None and bool(fold.ledger.rollback.strategy)
-    rollback.end(fold.ledger)
-    reckoning.note_rolled_back(fold.document, fold.ledger, is_decided=is_decided)
+    reckoning.note_rolled_back(fold.document, fold.ledger)
     fold.document.changed = header.seq
+
+
+def _in_ledger(note: Callable[[Ledger, Any], None]) -> Callable[..., None]:
+    """Return the rule of an entry that concerns the ledger alone."""
+    return lambda fold, _header, payload, _patched: note(fold.ledger, payload)
 
 
 def _recorded_only(_fold: Fold, _header: Header, _payload: e.Payload, _patched: bool) -> None:  # noqa: FBT001
@@ -491,12 +490,12 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.StateMigrated: _state_migrated,
     e.FailureObserved: _failure_observed,
     e.DecisionTaken: _decision_taken,
-    e.StuckNoticed: _stuck_noticed,
-    e.HealthChanged: _recorded_only,
-    e.WaitBegan: _recorded_only,
+    e.StuckNoticed: _in_ledger(reckoning.note_stuck),
+    e.HealthChanged: _in_ledger(health.note_changed),
+    e.WaitBegan: _in_ledger(health.note_wait),
     e.StrategyChosen: _strategy_chosen,
     e.LessonLearned: _lesson_learned,
-    e.RollbackBegan: _rollback_began,
+    e.RollbackBegan: _in_ledger(rollback.begin),
     e.RollbackAbandoned: _rollback_abandoned,
     e.RolledBackEntry: _rolled_back,
     e.WorkspaceRestored: _recorded_only,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.core import watching
+from perdure.core import health, rollback, watching
 from perdure.core.recovery import signature_of
 from perdure.limits import GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.advice import Advice
-from perdure.model.decision import Condense, Decision, Nudge, Park, Reask
+from perdure.model.decision import ChangeStrategy, Condense, Decision, Nudge, Park, Pause, Reask, Retry, RollBack
 from perdure.model.document import Document
 from perdure.model.failure import ErrorRecord, Failure
 from perdure.model.ledger import Ledger, OpenAction, Tried
@@ -32,7 +32,10 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     ledger.same = ledger.same + 1 if signature == ledger.signature else 1
     ledger.signature = signature
     ledger.last_failure, ledger.alarm, ledger.decided = failure, None, None
-    watching.note_left(document, ledger)
+    watching.note_left(document, ledger, is_told=failure.failure_class == "stuck")
+    health.note_failure(ledger, failure.tool)
+    if not failure.action:
+        ledger.failed_provider = ""
     if not observed.counted:  # nothing has followed from the advice yet
         ledger.retries += 1
         ledger.passing += 1
@@ -51,8 +54,11 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
         ledger.quarantined.append(source)
 
 
-def note_decision(ledger: Ledger, taken: e.DecisionTaken) -> None:
-    """Something was decided, and is still to be obeyed; advice is there at once."""
+def note_decision(document: Document, ledger: Ledger, taken: e.DecisionTaken) -> None:
+    """Something was decided, and is still to be obeyed; advice is there at once.
+
+    A strategy that is left has had a round, also where nobody has chosen it, or before the last progress.
+    """
     decision = msgspec.json.decode(bytes(taken.decision), type=Decision)
     ledger.decided, ledger.decided_row = decision, taken.row
     match decision:
@@ -62,6 +68,9 @@ def note_decision(ledger: Ledger, taken: e.DecisionTaken) -> None:
             _advise(ledger, Advice("nudge", text))
         case Condense(error):
             _advise(ledger, Advice("condense", error))
+        case RollBack() | ChangeStrategy():
+            left = _record(ledger, strategy_of(document, ledger))
+            left.rounds, left.ended = max(1, left.rounds), ledger.signature
         case _:
             pass
 
@@ -72,8 +81,24 @@ def note_call(ledger: Ledger) -> None:
 
 
 def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
-    """A person who types `resume` knows that a quota is back."""
-    if claimed.by_hand and isinstance(ledger.decided, Park):
+    """A person who types `resume` knows that a quota is back; `at_once` ends any wait."""
+    if (claimed.by_hand or claimed.at_once) and isinstance(ledger.decided, Park):
+        ledger.decided = None
+    if claimed.at_once:
+        ledger.waits = {}
+        if isinstance(ledger.decided, Retry):
+            ledger.decided = None
+
+
+def note_park(ledger: Ledger, parked: e.TaskParkedEntry) -> None:
+    """What a task is parked for is still waited for by whoever opens it before its time."""
+    if ledger.decided is None:
+        ledger.decided = Retry(parked.until)
+
+
+def note_pause(ledger: Ledger) -> None:
+    """The task stands: whoever goes on with it has made room where that was decided on."""
+    if isinstance(ledger.decided, Pause):
         ledger.decided = None
 
 
@@ -83,6 +108,7 @@ def note_answer(document: Document, ledger: Ledger) -> None:
     ledger.failures = ledger.retries = ledger.passing = ledger.same = ledger.rollbacks_in_row = 0
     ledger.signature, ledger.advised = "", {}
     ledger.decided = ledger.alarm = None
+    health.note_looked(ledger)
     _begin_rounds_anew(ledger)
 
 
@@ -106,9 +132,6 @@ def note_passed(document: Document, ledger: Ledger, check: str, seq: int) -> Non
 
 def note_strategy(document: Document, ledger: Ledger, strategy: Strategy) -> None:
     """A strategy is taken: its round begins, with a count of its own."""
-    before = _record(ledger, strategy_of(document, ledger))
-    before.rounds = max(1, before.rounds)  # the first one was chosen by nobody
-    before.ended = ledger.signature
     _record(ledger, strategy).rounds += 1
     names = [one.name for one in ledger.strategies]
     document.strategy = names.index(strategy.name) if strategy.name in names else 0
@@ -116,11 +139,12 @@ def note_strategy(document: Document, ledger: Ledger, strategy: Strategy) -> Non
     ledger.signature, ledger.advised, ledger.advice, ledger.decided = "", {}, None, None
 
 
-def note_rolled_back(document: Document, ledger: Ledger, *, is_decided: bool) -> None:
-    """A branch was left; `is_decided`: by recovery, not by the program or a person."""
+def note_rolled_back(document: Document, ledger: Ledger) -> None:
+    """A branch was left: by recovery, by the program, or by a person; `document` is that of the checkpoint."""
+    ledger.rollbacks_in_row += ledger.rollback is not None and bool(ledger.rollback.strategy)
+    rollback.end(ledger)
     watching.note_left(document, ledger)
-    ledger.rollbacks_in_row += is_decided
-    ledger.alarm = None
+    ledger.alarm = ledger.decided = None  # that was about the branch that is left
     ledger.advice = None
 
 

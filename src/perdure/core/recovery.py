@@ -13,7 +13,7 @@
     passing           a passing fault of a call, not more than 3 in a row Retry within 0.5 s, 1 s, 2 s (by chance)
     fall_back         the 4th, and a strategy calls somebody else         ChangeStrategy in place; it counts nothing
     outage            the 4th and later ones, for not more than 6 h       Retry after 15 s to 4 min
-    passing_too_long  a passing fault after that                          Ask (Abandon when unattended)
+    passing_too_long  a passing fault after that, or one too many in all  Ask (Abandon when unattended)
     condense          the context was too long, for the first time        Condense: called anew, told to be brief
     rephrase          a request was refused, for the first time           Reask: called anew, told to say it otherwise
     reask             a bad answer, fewer than failures_max, twice        Reask: called anew, told what was wrong
@@ -39,6 +39,7 @@ from typing import Final
 import msgspec
 
 from perdure.core import retrying, rollback, strategies
+from perdure.core.health import HEALTHY, HealthRules
 from perdure.core.retrying import PATIENT, Patience
 from perdure.limits import LESSON_BYTES_MAX, NUDGES_MAX, REASKS_MAX, ROUNDS_MAX, WAIT_INLINE_S
 from perdure.model.checkpoint import Checkpoint
@@ -59,12 +60,11 @@ from perdure.model.decision import (
 )
 from perdure.model.document import Document
 from perdure.model.entry import FailureObserved
-from perdure.model.failure import ErrorRecord, Failure, FailureClass
+from perdure.model.failure import PASSING, ErrorRecord, Failure, FailureClass
 from perdure.model.ids import cut_text
 from perdure.model.ledger import Ledger, OpenAction
 from perdure.model.strategy import Strategy
 
-PASSING: Final[frozenset[FailureClass]] = frozenset({"network", "capacity", "throttled", "timeout"})
 _OUTSIDE: Final[frozenset[FailureClass]] = frozenset({"quota", "auth", "storage"})  # nothing that the program did wrong
 _AT_ONCE: Final[frozenset[FailureClass]] = frozenset({"request", "suspicious"})
 _DETERMINISTIC: Final[frozenset[FailureClass]] = frozenset({"tool", "request", "context"})
@@ -76,7 +76,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of recovery."""
 
     patience: Patience = PATIENT
+    health: HealthRules = HEALTHY
     wait_inline_s: float = WAIT_INLINE_S  # a longer wait parks the task
+    skips_waits: bool = False  # what a task already waits for when it is opened is not waited for
     unattended: bool = False  # nobody can be asked: fail with the same package instead
     rolls_back: bool = True  # False: strategies are changed where the task stands
     changes_strategy: bool = True  # False: a rollback goes on with the same one
@@ -105,7 +107,7 @@ TABLE: Final = (
     Row("passing", "a passing fault of a call, not more than 3 in a row", "Retry within 0.5 s, 1 s, 2 s (by chance)"),
     Row("fall_back", "the 4th, and a strategy calls somebody else", "ChangeStrategy in place; it counts nothing"),
     Row("outage", "the 4th and later ones, for not more than 6 h", "Retry after 15 s to 4 min"),
-    Row("passing_too_long", "a passing fault after that", _PERSON),
+    Row("passing_too_long", "a passing fault after that, or one too many in all", _PERSON),
     Row("condense", "the context was too long, for the first time", "Condense: called anew, told to be brief"),
     Row("rephrase", "a request was refused, for the first time", "Reask: called anew, told to say it otherwise"),
     Row("reask", "a bad answer, fewer than failures_max, twice", "Reask: called anew, told what was wrong"),
@@ -169,22 +171,22 @@ def decide(
     if is_reached:
         return Finish(), "already_done"
     if failure.failure_class in _OUTSIDE:
-        return _wait_for_world(failure, rules, now)
+        return _wait_for_world(failure, ledger, rules, now)
     if failure.failure_class in PASSING:
         return _let_pass(document, ledger, rules, now)
     return _answer(document, ledger, rules, now) or _leave_dead_end(document, ledger, failure, rules)
 
 
-def _wait_for_world(failure: Failure, rules: Rules, now: int) -> tuple[Decision, str]:
+def _wait_for_world(failure: Failure, ledger: Ledger, rules: Rules, now: int) -> tuple[Decision, str]:
     error = failure.error
     said = f"{error.type}: {error.message}"
     if failure.failure_class == "storage":
         return Pause(said), "disk_full"
     if failure.failure_class == "auth":
         return _ask(rules, f"a key or a right is missing, or no longer good: {said}", "auth"), "auth"
-    until = error.until or (now + int(error.wait_s * 1_000_000) if error.wait_s else 0)
-    if until:
-        return Park(until, said), "quota"
+    until = max(error.until, now + retrying.told_us(error) if error.wait_s > 0 else 0)
+    if until > now and retrying.is_in_budget(ledger, rules.patience):
+        return Park(max(until, now + retrying.backoff_us(ledger, rules.patience)), said), "quota"
     return _ask(rules, f"a quota or credit is used up: {said}", "quota"), "quota_gone"
 
 
@@ -193,19 +195,23 @@ def _let_pass(document: Document, ledger: Ledger, rules: Rules, now: int) -> tup
     failure = _the_last(ledger)
     error, patience = failure.error, rules.patience
     at = now + retrying.pause_us(ledger, error, patience)
-    is_quick, may_wait = retrying.is_quick(ledger, patience), retrying.may_wait(ledger, patience, now)
+    is_in_budget = retrying.is_in_budget(ledger, patience)
+    is_quick = is_in_budget and retrying.is_quick(ledger, patience)
+    may_wait = is_in_budget and retrying.may_wait(ledger, patience, now)
     if error.wait_s > 0 and (is_quick or may_wait):
         return Retry(at), "as_told"
     if is_quick:
         return Retry(at), "passing"
     other = None
-    if rules.changes_strategy and failure.failure_class in strategies.ELSEWHERE:
+    can_change = rules.changes_strategy and ledger.passing <= patience.passing_max
+    if can_change and failure.failure_class in strategies.ELSEWHERE:
         other = strategies.elsewhere(ledger, document.strategy, failure.failure_class)
     if other is not None:
         return ChangeStrategy(other.name, _lesson(document, ledger, failure, "")), "fall_back"
     if may_wait:
         return Retry(at), "outage"
-    question = f"{error.type} {ledger.retries} times in a row: {error.message}"
+    times = f"{ledger.retries} times in a row" if is_in_budget else f"as one of {ledger.passing} passing faults"
+    question = f"{error.type} {times}: {error.message}"
     return _ask(rules, question, "limit"), "passing_too_long"
 
 
@@ -241,7 +247,8 @@ def _leave_dead_end(document: Document, ledger: Ledger, failure: Failure, rules:
     following = _following(document, ledger, failure, rules)
     if following is None:
         names = ", ".join(one.name for one in ledger.strategies)
-        question = f"each strategy ({names}) was tried twice without progress; the last failure: {said}"
+        false = f"; not to be trusted: {', '.join(ledger.quarantined)}" if ledger.quarantined else ""
+        question = f"each strategy ({names}) was tried twice without progress{false}; the last failure: {said}"
         return _ask(rules, question, "exhausted"), "exhausted"
     if following.change == "ask":
         return _ask(rules, f"help is needed; the last failure: {said}", "limit"), "ask_for_help"

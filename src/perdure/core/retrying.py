@@ -2,21 +2,25 @@
 
 One loop in the whole system: the program is called anew, and finds what is finished. First a few quick tries, each
 after a random part of a ceiling that doubles ("full jitter": tasks that failed together do not come back together);
-then, as long as the outage may last, slow ones. What the other side has said is waited out in full. Chance is taken
-from the task's own journal, so that a restart or a replay comes to the same moment. Called by `core/recovery.py`.
+then, as long as the outage may last, slow ones. What the other side has said is waited out in full, and never less
+than the wait that would have come without it: "in a second", said again and again, is no reason to ask each second.
+Chance is taken from the task's own journal, so that a restart or a replay comes to the same moment. All counts stand
+in the ledger: a restart does not give a task new tries; only a person's word does. Called by `core/recovery.py`.
 """
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from typing import Final
 
 import msgspec
 
+from perdure.core import health
 from perdure.limits import (
     OUTAGE_CEILING_S,
     OUTAGE_S,
     PASSING_MAX,
+    PROVIDER_FAULTS_MAX,
     RETRIES_MAX,
     RETRY_BASE_S,
     RETRY_CEILING_S,
@@ -27,6 +31,7 @@ from perdure.model.ledger import Ledger
 
 _SPREAD: Final = 0.1  # of a wait that was told: so much may be added, and not more than `_SPREAD_MAX_S`
 _SPREAD_MAX_S: Final = 1.0
+_DOUBLINGS_MAX: Final = 20
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +43,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     outage_s: float = OUTAGE_S  # how long one call may fail in passing before a person is asked; 0: not at all
     outage_ceiling_s: float = OUTAGE_CEILING_S  # of one wait in an outage
     passing_max: int = PASSING_MAX  # faults of the whole task since a person has looked
+    provider_max: int = PROVIDER_FAULTS_MAX  # those of one provider
 
 
 PATIENT: Final = Patience()
@@ -49,27 +55,43 @@ def is_quick(ledger: Ledger, patience: Patience) -> bool:
 
 
 def may_wait(ledger: Ledger, patience: Patience, now: int) -> bool:
-    """Whether an outage has not lasted too long, and the task has not had too many of them."""
-    lasted_s = (now - ledger.passing_since) / 1_000_000
-    return lasted_s < patience.outage_s and ledger.passing <= patience.passing_max
+    """Whether an outage has not lasted too long; time in which no process had the task counts, too."""
+    return (now - ledger.passing_since) / 1_000_000 < patience.outage_s
+
+
+def is_in_budget(ledger: Ledger, patience: Patience) -> bool:
+    """Whether neither the task nor the provider of the call that failed has had too many faults."""
+    faults = health.faults_of(ledger, ledger.failed_provider)
+    return ledger.passing <= patience.passing_max and faults <= patience.provider_max
 
 
 def pause_us(ledger: Ledger, error: ErrorRecord, patience: Patience) -> int:
     """Return after how many microseconds the call is to be tried again."""
+    backoff = backoff_us(ledger, patience)
+    if not error.wait_s > 0:  # nor where it is no number
+        return backoff
+    told = told_us(error)
+    spread = min(told * _SPREAD, _SPREAD_MAX_S * 1_000_000)
+    return max(told + int(chance_of(ledger) * spread), backoff)
+
+
+def told_us(error: ErrorRecord) -> int:
+    """Return how long the other side wants to be left alone, in microseconds."""
+    return int(min(error.wait_s, TOLD_WAIT_MAX_S) * 1_000_000)
+
+
+def backoff_us(ledger: Ledger, patience: Patience) -> int:
+    """Return how long to wait where nothing was said, in microseconds."""
     chance = chance_of(ledger)
-    if error.wait_s > 0:
-        told = min(error.wait_s, TOLD_WAIT_MAX_S)
-        return int((told + chance * min(told * _SPREAD, _SPREAD_MAX_S)) * 1_000_000)
-    quick = max(0, min(ledger.retries, patience.retries_max) - 1)
-    ceiling = min(patience.base_s * 2**quick, patience.ceiling_s)
-    if not is_quick(ledger, patience):  # in an outage at least half of the ceiling: there is no hurry
-        slow = ledger.retries - patience.retries_max
-        ceiling = min(patience.ceiling_s * 2 ** min(slow, 20) / 2, patience.outage_ceiling_s)
-        return int((0.5 + chance / 2) * ceiling * 1_000_000)
-    return int(chance * ceiling * 1_000_000)
+    if is_quick(ledger, patience):
+        doublings = min(max(0, ledger.retries - 1), _DOUBLINGS_MAX)
+        return int(chance * min(patience.base_s * 2**doublings, patience.ceiling_s) * 1_000_000)
+    doublings = min(ledger.retries - patience.retries_max - 1, _DOUBLINGS_MAX)
+    ceiling_s = min(patience.ceiling_s / 2 * 2**doublings, patience.outage_ceiling_s)
+    return int((0.5 + chance / 2) * ceiling_s * 1_000_000)  # at least half of it: there is no hurry in an outage
 
 
 def chance_of(ledger: Ledger) -> float:
     """Return a number in [0, 1) that other tasks, and other attempts of this one, do not have."""
-    text = f"{ledger.name} {ledger.started_at} {ledger.attempt} {ledger.retries}"
-    return zlib.crc32(text.encode()) / 2**32
+    text = f"{ledger.name}\n{ledger.started_at} {ledger.attempt} {ledger.retries}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest()) / 2**32

@@ -60,14 +60,11 @@ def next_strategy(ledger: Ledger, current: int, failure_class: FailureClass) -> 
     """Return the strategy to go on with after a dead end, None where each has had its rounds.
 
     One that has had fewer rounds comes first, then one with a better record here, then the order of the class. The
-    present one comes last among its like.
+    present one comes last among its like. A source whose word was found false is not taken again.
     """
     strategies = strategies_of(ledger)
     now = strategies[current]
-    open_ = [one for one in strategies if rounds_of(ledger, one, now) < ROUNDS_MAX]
-    if failure_class == "suspicious" or ledger.quarantined:
-        trusted = [one for one in open_ if not one.source or one.source not in ledger.quarantined]
-        open_ = trusted or open_
+    open_ = [one for one in strategies if _is_open(ledger, one, now)]
     if not open_:
         return None
 
@@ -85,7 +82,7 @@ def elsewhere(ledger: Ledger, current: int, failure_class: FailureClass) -> Stra
     other = [
         one
         for one in strategies
-        if (one.model, one.source) != (now.model, now.source) and rounds_of(ledger, one, now) < ROUNDS_MAX
+        if (one.model, one.source) != (now.model, now.source) and one.change != "ask" and _is_open(ledger, one, now)
     ]
     return min(
         other, key=lambda one: (rounds_of(ledger, one, now), -_worth(ledger, one, now, failure_class)), default=None
@@ -114,6 +111,11 @@ def rounds_of(ledger: Ledger, strategy: Strategy, current: Strategy) -> int:
     """Return how many rounds a strategy has had since the last verified progress; the present one is in one."""
     rounds = ledger.tried.get(strategy.name, _NOTHING).rounds
     return max(1, rounds) if strategy.name == current.name else rounds
+
+
+def _is_open(ledger: Ledger, strategy: Strategy, current: Strategy) -> bool:
+    """Return whether a strategy may have a round still."""
+    return rounds_of(ledger, strategy, current) < ROUNDS_MAX and strategy.source not in ledger.quarantined
 
 
 def _worth(ledger: Ledger, strategy: Strategy, current: Strategy, failure_class: FailureClass) -> float:

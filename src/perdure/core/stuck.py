@@ -8,6 +8,7 @@ A cascade; the first rule that holds is the one that is named. Each looks at act
 | `run` | the same call has had the same answer 3 times |
 | `near` | 5 calls that differ in ids, times, numbers or a few words failed alike, or had the same long answer |
 | `cycle` | a sequence of 2 to 6 actions has come 3 times, or 2 times where that makes 8 that brought nothing new |
+| `again` | one round of the circle of which the program was told a moment ago |
 | `idle` | 8 actions brought no new answer, left no new value and no new file, and no fact was stated |
 | `poll` | 100 polls brought nothing new, and hardly any time has passed between them |
 
@@ -83,11 +84,19 @@ class Step(msgspec.Struct, kw_only=True, gc=False):
 def note_fact(trace: Trace) -> None:
     """A verified fact is progress: what came before it counts no more. What was seen is still known."""
     trace.steps.clear()
+    trace.warned.clear()
+    trace.idle = trace.polls = 0
+
+
+def note_hint(trace: Trace, period: int) -> None:
+    """The program is told of a circle of `period` actions, which has just closed: it begins anew, knowing of it."""
+    trace.warned = [mark for _, _, mark in trace.steps[-period:]] if period else []
+    trace.steps.clear()
     trace.idle = trace.polls = 0
 
 
 def note_reset(trace: Trace) -> None:
-    """Forget everything: after a nudge, an answer or a rollback the same actions are another attempt."""
+    """Forget everything: after an answer or a rollback the same actions are another attempt."""
     note_fact(trace)
     trace.recent.clear()
     trace.older.clear()
@@ -211,6 +220,9 @@ def _is_like_last(trace: Trace, step: Step, answer: int, near: float) -> bool:
 def _find_circle(trace: Trace, step: Step, rules: StuckRules) -> Firing | None:
     steps = trace.steps
     _, like, exact = steps[-1]
+    warned = len(trace.warned)
+    if warned and sorted(mark for _, _, mark in steps[-warned:]) == sorted(trace.warned):
+        return _fire(trace, "again", warned, warned, f"{step.tool}: the same again, right after it was told so")
     same = _count_back(mark == exact for _, _, mark in reversed(steps))
     if step.failed and same >= rules.error_run:
         return _fire(trace, "error", same, 1, f"{step.tool} failed {same} times in a row with the same error")

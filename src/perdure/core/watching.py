@@ -71,9 +71,12 @@ def note_progress(document: Document, ledger: Ledger) -> None:
     ledger.circling = 0
 
 
-def note_left(document: Document, ledger: Ledger) -> None:
-    """The program was left for something: what comes now is another attempt."""
-    stuck.note_reset(document.trace)
+def note_left(document: Document, ledger: Ledger, *, is_told: bool = False) -> None:
+    """The program was left: what comes now is another attempt. `is_told`: of the circle for which it was left."""
+    if is_told and ledger.firing is not None:
+        stuck.note_hint(document.trace, ledger.firing.period)
+    else:
+        stuck.note_reset(document.trace)
     ledger.circling, ledger.firing = 0, None
     document.written.clear()
 

@@ -46,7 +46,9 @@ from perdure.engine.outcomes import (
     succeed,
     write,
 )
+from perdure.engine.providers import Providers
 from perdure.engine.session import Session
+from perdure.engine.waiting import admitted
 from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused, ReducerFailed, ToolInvalid, UsageError
 from perdure.limits import TICK_S
 from perdure.model import entry as e
@@ -326,8 +328,18 @@ async def _leave_in_doubt(session: Session, work: Work, reason: str) -> Outcome:
     return InDoubt(reason)
 
 
-async def _run(session: Session, work: Work) -> Outcome:
-    """Intent, tool, outcome."""
+def _run(session: Session, work: Work) -> Coroutine[Any, Any, Outcome]:
+    """Intent, tool, outcome; before that, a call of a provider waits until it may go out."""
+    providers = session.world.providers if work.tool.provider else None
+    return _run_now(session, work) if providers is None else _run_admitted(session, work, providers)
+
+
+async def _run_admitted(session: Session, work: Work, providers: Providers) -> Outcome:
+    async with admitted(session, work, providers):
+        return await _run_now(session, work)
+
+
+async def _run_now(session: Session, work: Work) -> Outcome:
     if not session.slots.try_take():
         await session.slots.take()
         try:

@@ -52,6 +52,8 @@ async def ask(session: Session, question: str, key: str, wait_s: float) -> str:
     while key not in session.fold.document.answers:
         if session.stop is not None:
             raise session.stop
+        if session.sequencer.dead is not None:
+            raise session.sequencer.dead
         if session.world.clock.monotonic() >= end:
             raise asked
         await asyncio.sleep(TICK_S)

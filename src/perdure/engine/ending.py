@@ -11,6 +11,7 @@ from typing import Any, Never
 
 from perdure.core import awaiting, resume
 from perdure.core.fold import Fold
+from perdure.core.recovery import Rules
 from perdure.engine.session import Session
 from perdure.errors import (
     NeedsHuman,
@@ -24,6 +25,8 @@ from perdure.errors import (
 from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.ids import cut_text
+from perdure.model.status import TaskSummary
+from perdure.ports import Clock
 
 
 async def ask_person(session: Session, question: str, reason: Any, action: str = "", key: str = "") -> None:  # noqa: ANN401 - a member of QuestionAsked.reason
@@ -66,6 +69,8 @@ async def obey_stop(session: Session, stop: StopRequested) -> PerdureError:
         case "fail":
             session.put(e.TaskFailedEntry(reason=stop.by))
             error = TaskFailed(session.task, f"task {name!r} failed: {stop.by}", show_line(session))
+        case "park":
+            await park(session, int(stop.key), stop.by)
         case "undo":  # what failed is on record
             ended = ledger.status == "failed"
             return TaskFailed(session.task, ledger.reason, show_line(session)) if ended else needs_human(session)
@@ -96,9 +101,14 @@ async def park(session: Session, until: int, reason: str) -> Never:
     session.put(e.TaskParkedEntry(until=until, reason=text))
     await session.commit()
     tell_stopped(session)
-    name = session.fold.ledger.name
-    when = datetime.fromtimestamp(until / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    raise TaskParked(session.task, until, f"task {name!r} is parked until {when}: {text}", resume_line(name))
+    raise _parked(session.task, session.fold.ledger.name, until, text)
+
+
+def refuse_parked(summary: TaskSummary, clock: Clock, rules: Rules) -> None:
+    """Raise TaskParked where a task is parked for longer than this process would wait for it."""
+    is_far = (summary.until - clock.now()) / 1_000_000 > rules.wait_inline_s
+    if summary.status == "parked" and is_far and not rules.skips_waits:
+        raise _parked(summary.task, summary.name, summary.until, summary.reason)
 
 
 async def fail(session: Session, reason: str) -> Never:
@@ -107,6 +117,11 @@ async def fail(session: Session, reason: str) -> Never:
     await session.commit()
     tell_stopped(session)
     raise TaskFailed(session.task, f"task {session.fold.ledger.name!r} failed: {reason}", show_line(session))
+
+
+def _parked(task: str, name: str, until: int, reason: str) -> TaskParked:
+    when = datetime.fromtimestamp(until / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return TaskParked(task, until, f"task {name!r} is parked until {when}: {reason}", resume_line(name))
 
 
 def needs_human(session: Session) -> NeedsHuman:

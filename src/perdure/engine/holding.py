@@ -27,6 +27,7 @@ from perdure.engine.leases import Presence
 from perdure.engine.loading import load_fold
 from perdure.engine.mailbox import Mailbox, still_asked
 from perdure.engine.matching import taken_over
+from perdure.engine.providers import providers_for
 from perdure.engine.rollback import finish_rollback
 from perdure.engine.scribe import Scribe
 from perdure.engine.sequencer import Sequencer
@@ -81,6 +82,7 @@ class Holding:
             rules=rules,
             lease_ttl_s=lease_ttl_s,
             hooks=hooks,
+            providers=providers_for(clock),
         )
         self._sessions: dict[str, Session] = {}
         self._opening: set[str] = set()  # tasks whose lease is being claimed
@@ -191,7 +193,8 @@ class Holding:
             raise
         session = self._open_session(fold, lease.epoch)
         try:
-            session.put(e.LeaseClaimed(holder=self._presence.holder, by_hand=how.by_hand, after_crash=crashed))
+            holder, at_once = self._presence.holder, self._world.rules.skips_waits
+            session.put(e.LeaseClaimed(holder=holder, by_hand=how.by_hand, after_crash=crashed, at_once=at_once))
             session.after_crash, session.robbed = fold.ledger.unmended, robbed
             session.left_at = 0 if robbed is not None else last.until
             await session.commit()

@@ -35,7 +35,6 @@ from perdure.engine.session import log
 from perdure.errors import UsageError
 from perdure.limits import NOTICE_HANGING_MAX, NOTICE_S, NOTICES_WAITING_MAX, TICK_S
 from perdure.model.ids import cut_text, plain_text
-from perdure.ports import Hook
 
 _SAYS: Final = {
     "needs_human": "needs a person",
@@ -215,9 +214,9 @@ def notice_of(task: str, event: str, fields: Mapping[str, Any]) -> Notice | None
     )
 
 
-def hooks_for(url: str, command: str) -> tuple[Hook, ...]:
+def hooks_for(url: str, command: str) -> tuple[Webhook | CommandHook, ...]:
     """Return the hooks of the settings `notify_url` and `notify_command`; an empty one is none. Raises UsageError."""
-    hooks: list[Hook] = [Webhook(url)] if url else []
+    hooks: list[Webhook | CommandHook] = [Webhook(url)] if url else []
     try:
         argv = shlex.split(command)
     except ValueError as error:

@@ -16,6 +16,9 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.core import health
+from perdure.core.breaker import Turn
+from perdure.core.milestones import has_substance
 from perdure.core.resume import Call
 from perdure.engine import arguments, crashpoints, marking
 from perdure.engine.boundary import Boundary
@@ -72,6 +75,7 @@ class Work(msgspec.Struct, kw_only=True):
     lap: int = 0  # of the session, when the call was made
     started_at: int = 0
     began: float = 0.0  # monotonic
+    turn: Turn | None = None  # among the calls of its provider
 
     @property
     def given(self) -> Mapping[str, object]:
@@ -93,6 +97,7 @@ class Ending(msgspec.Struct, kw_only=True):
     typed: object = None  # the result as the caller and the reducer see it
     error: ErrorRecord | None = None
     invalid: bool = False
+    hollow: bool = False
     by: str = ""
 
 
@@ -136,6 +141,8 @@ async def succeed(session: Session, work: Work, value: object, *, invalid: bool 
     if work.then is not None:
         writer.refer_to(recorded)  # now: the reducer may change what it is given
     ending = Ending(outcome="succeeded", raw=raw, writer=writer, typed=typed, invalid=invalid, by=by)
+    if work.tool.source:
+        ending.hollow = work.tool.valid is None and not (work.tool.poll or has_substance(recorded))
     failure = await write(session, work, ending)
     if failure is not None:
         raise failure
@@ -190,6 +197,8 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
         notice_circle(session)
     if marking.is_concerned(session, work):
         marking.mark_outcome(session, work, ending, settled)
+    if work.turn is not None or health.may_change(session.fold.ledger, settled):
+        _note_health(session, work, ending)
     if work.call.effect.retry in GUARDED:
         session.sequencer.lease_s = session.tenure.shorten(work.action)
     await session.commit()
@@ -201,6 +210,22 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
     if cancelled is not None:
         raise cancelled
     return failure
+
+
+def _note_health(session: Session, work: Work, ending: Ending) -> None:
+    """Tell the breaker of the provider, and write where a tool or a provider has become bad, or good again."""
+    world, tool, provider = session.world, work.call.tool, work.tool.provider
+    if not session.marks_milestones:
+        return
+    if work.turn is not None and world.providers is not None:
+        world.providers.note(provider, work.turn, ending.error, world.clock, world.ids)
+    changed = health.judge(session.fold.ledger, tool, provider, world.rules.health)
+    if changed is None:
+        return
+    session.put(changed)
+    if provider and changed.is_bad and world.providers is not None:
+        world.providers.open(provider, health.sentence(changed), world.clock, world.ids)
+    session.tell("health_changed", of=changed.of, is_bad=changed.is_bad, text=health.sentence(changed))
 
 
 async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
@@ -261,6 +286,7 @@ def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unappli
         patch=patch,
         unapplied=plain_text(unapplied),
         invalid=ending.invalid,
+        hollow=ending.hollow,
         started_at=work.started_at,
         duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began else 0,
         by=ending.by,

@@ -8,7 +8,6 @@ wait ends when it was to end, and a rollback that was decided is made. Called by
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final, assert_never, cast
 
 import msgspec
@@ -16,18 +15,19 @@ import msgspec
 from perdure.core import recovery
 from perdure.engine import crashpoints
 from perdure.engine.boundary import Boundary
-from perdure.engine.ending import ask_person, fail, needs_human, next_after_pause, park, pause
+from perdure.engine.ending import ask_person, fail, needs_human, next_after_pause, pause
 from perdure.engine.rollback import put_strategy, roll_back
 from perdure.engine.session import Session
+from perdure.engine.waiting import wait_until
 from perdure.errors import (
     ActionError,
     ActionFailed,
+    ActionsInFlight,
     RollbackRefused,
     TaskPaused,
     TaskStopped,
     ToolNotFound,
 )
-from perdure.limits import TICK_S
 from perdure.model import entry as e
 from perdure.model.decision import (
     Abandon,
@@ -47,7 +47,6 @@ from perdure.model.decision import (
 from perdure.tools.recording import record_error
 
 _CHAIN_MAX: Final = 20
-_LOOK_S: Final = 5 * TICK_S  # how soon a request to stop ends a wait
 
 
 async def recover(session: Session, error: Exception | None, reached: Any) -> tuple[Any] | None:  # noqa: ANN401 - a function of the program's, or None
@@ -82,13 +81,14 @@ async def obey(session: Session, decision: Decision) -> None:
     match decision:
         case Retry(at):
             await session.commit()
-            await _wait_until(session, at)
+            await wait_until(session, at, _told(session) or "a wait that was told")
         case RollBack():
             await _go_back(session, decision)
         case ChangeStrategy(strategy, lesson):
             await _change_strategy(session, strategy, lesson)
         case Park(until, reason):
-            await park(session, until, reason)
+            await session.commit()
+            await wait_until(session, until, reason)
         case Pause(reason):
             await pause(session, "storage", reason)
             raise TaskPaused(session.task, f"no room on the disk: {reason}", next_after_pause(session.fold))
@@ -139,7 +139,9 @@ async def _go_back(session: Session, decision: RollBack) -> None:
     reason = f"decided: {decision.lesson}"
     try:
         await roll_back(session, decision.checkpoint, reason=reason, decided=decision)
-    except (RollbackRefused, ToolNotFound) as refused:
+    except (RollbackRefused, ToolNotFound, ActionsInFlight) as refused:
+        if session.fold.ledger.rollback is not None:
+            raise  # it has begun: only the way forward is left
         session.tell("rollback_refused", checkpoint=decision.checkpoint, error=str(refused))
         await _change_strategy(session, decision.strategy, decision.lesson)
 
@@ -148,21 +150,6 @@ async def _change_strategy(session: Session, name: str, lesson: str) -> None:
     put_strategy(session, name, lesson)
     await session.commit()
     session.tell("strategy_chosen", strategy=name, lesson=lesson)
-
-
-async def _wait_until(session: Session, at: int) -> None:
-    """Wait out a decided pause, here if it is short; a request to stop ends it."""
-    clock = session.world.clock
-    left_s = (at - clock.now()) / 1_000_000
-    if left_s > session.world.rules.wait_inline_s:
-        failure = session.fold.ledger.last_failure
-        await park(session, at, f"{failure.error.type}: {failure.error.message}" if failure else "a wait that was told")
-    if left_s > _LOOK_S:
-        session.tell("waiting", until=at)
-    while (left_s := (at - clock.now()) / 1_000_000) > 0:
-        if session.stop is not None:
-            raise session.stop
-        await asyncio.sleep(min(left_s, _LOOK_S))
 
 
 def _told(session: Session) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from perdure.codec import values
 from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
-from perdure.engine.ending import hand_back_line, hand_over
+from perdure.engine.ending import hand_back_line, hand_over, refuse_parked
 from perdure.engine.files import mend_files
 from perdure.engine.forking import ForkPlan, make_fork, plan_fork, refuse_half
 from perdure.engine.holding import Claim
@@ -60,9 +60,9 @@ class Runtime(Visits):
     ) -> Any:  # noqa: ANN401 - the program's result
         """Start the task `name`, go on with it where it is unfinished, or return the recorded result.
 
-        Raises TaskPaused, NeedsHuman, TaskFailed, TaskCancelled, TaskBusy, each with the id and the line to type;
-        TaskMismatch where it is recorded with another goal, state, args or (where one is given) workspace; what the
-        store raises. `new`: a new task under the same name when the last is finished.
+        Raises TaskPaused, TaskParked, NeedsHuman, TaskFailed, TaskCancelled, TaskBusy, each with the id and the line to
+        type; TaskMismatch where it is recorded with another goal, state, args or (where one is given) workspace; what
+        the store raises. `new`: a new task under the same name when the last is finished.
         """
         if not callable(getattr(program, "driver", None)):
             called = getattr(program, "__name__", repr(program))
@@ -75,9 +75,10 @@ class Runtime(Visits):
             return await self._drive(session, program, arguments)
         await refuse_other(self.store, found, started, program)
         if found.status == "needs_human":
-            show = f"perdure show {shlex.quote(found.name)}"
+            show = f"perdure show {shlex.quote(found.name)} --handover"
             line = hand_back_line(found.name) if found.taken_at else show
             raise NeedsHuman(found.task, found.reason, line, found.name)
+        refuse_parked(found, self._world.clock, self._world.rules)
         return await self._go_on(found, program, by_hand=False)
 
     async def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:  # noqa: ANN401
@@ -155,6 +156,7 @@ class Runtime(Visits):
             if found.is_finished:
                 yield Task(self._session_of(await load_fold(self.store, found.task)))
                 return
+            refuse_parked(found, self._world.clock, self._world.rules)
             session = await self._opened(self._claim(found, Claim(by_hand=False, drives=True)))
         else:
             session = await self._opened(self._start(started, first))

@@ -21,6 +21,7 @@ from perdure.core.recovery import Rules
 from perdure.core.tracking import Edit, StateTree
 from perdure.engine.boundary import Boundary
 from perdure.engine.leases import Tenure
+from perdure.engine.providers import Providers
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.ticker import Ticker
 from perdure.errors import (
@@ -84,6 +85,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl_s: float = LEASE_TTL_S
     hooks: tuple[Hook, ...] = ()
     has_disk: bool = True  # False: files of workspaces are neither looked at nor touched (a replay)
+    providers: Providers | None = None  # None: nobody is called (a replay)
 
 
 class Slots:
@@ -124,7 +126,7 @@ class Slots:
 class Session:
     """The state of one task in this process, from claim to release."""
 
-    marks_milestones = True  # a replay takes them from the record instead
+    marks_milestones = True  # a replay takes them, and words on health, from the record instead
 
     def __init__(self, world: World, sequencer: Sequencer) -> None:
         self.world = world
@@ -139,6 +141,7 @@ class Session:
         self.lap = 0  # raised with each call of the program: code of an earlier one is refused
         self.running: dict[str, asyncio.Task[Any]] = {}  # actions in flight here, all claimed; who makes them
         self.busy_keys: dict[str, asyncio.Future[None]] = {}
+        self.waited_for: set[str] = set()  # providers for which a call has waited here
         self.late: dict[str, asyncio.Future[Outcome | None]] = {}  # what threads that outlived their call come to
         self.slots = Slots(PARALLEL_ACTIONS_MAX)
         self.edit_closed = asyncio.Event()

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final, Never
 
-from perdure.core import recovery, resume
+from perdure.core import resume
 from perdure.core.rollback import Behind, undo_key
 from perdure.engine import action, crashpoints
 from perdure.engine.ending import tell_stopped
@@ -22,6 +22,7 @@ from perdure.engine.session import Session
 from perdure.errors import Damaged, StopRequested, ToolNotFound
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
+from perdure.model.failure import PASSING
 from perdure.model.ids import cut_text
 from perdure.model.ledger import Rollback
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
@@ -90,7 +91,7 @@ class Effects:
         patience = session.world.rules.patience
         undoing, outcome = await self._make(undo, given, of)
         for retry in range(patience.retries_max):
-            if not (isinstance(outcome, Failed) and outcome.error.failure_class in recovery.PASSING):
+            if not (isinstance(outcome, Failed) and outcome.error.failure_class in PASSING):
                 break
             await asyncio.sleep(patience.base_s * 2**retry)
             undoing, outcome = await self._make(undo, given, of)

@@ -68,6 +68,7 @@ class LeaseClaimed(_Payload, frozen=True, kw_only=True):
     holder: Holder
     by_hand: bool = False  # a person typed it: the count of starts in a row begins at zero
     after_crash: bool = False  # the last lease was found dead
+    at_once: bool = False  # what the task waits for is not waited for to its end (version 2)
 
 
 class TaskResumed(_Payload, frozen=True, kw_only=True):
@@ -200,6 +201,7 @@ class ActionSettled(_Payload, frozen=True, kw_only=True):
     tokens_out: int = 0
     money: str = ""  # decimal text and currency
     by: str = ""  # "", "probe", "person", "resume": who settled it
+    hollow: bool = False  # a source without `valid=` brought nothing: empty, or an error page (version 3)
 
 
 class ActionReleased(_Payload, frozen=True, kw_only=True):
@@ -353,9 +355,9 @@ class HealthChanged(_Payload, frozen=True, kw_only=True):
 
     of: str  # "tool NAME" or "provider NAME"
     is_bad: bool
-    calls: int  # in the window
+    calls: int  # that were judged: the newest since the last word on it
     succeeded: int
-    valid: int
+    valid: int  # of those that succeeded
 
 
 class WaitBegan(_Payload, frozen=True, kw_only=True):

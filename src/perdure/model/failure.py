@@ -5,7 +5,7 @@ Never a live exception: the class of a recorded error need not be importable to 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -27,6 +27,9 @@ FailureClass = Literal[
     "timeout",
     "cancelled",
 ]
+
+# Faults of what was called, or of the way there, that pass by themselves.
+PASSING: Final[frozenset[FailureClass]] = frozenset({"network", "capacity", "throttled", "timeout"})
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

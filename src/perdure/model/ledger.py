@@ -53,13 +53,15 @@ class Tried(msgspec.Struct, kw_only=True, omit_defaults=True):
     ended: str = ""  # signature of the failure with which its last round has ended
 
 
-class Window(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Window(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):  # numbers: part of no cycle
     """The newest calls of one tool, or of one provider: a bit each, the newest lowest."""
 
     calls: int = 0  # how many the window holds
     ok: int = 0  # those that succeeded
     valid: int = 0  # those that succeeded with something valid
+    judged: int = 0  # so many of the newest count for the next judgement
     is_bad: bool = False  # as told by the last HealthChanged
+    faults: int = 0  # passing ones since a person has looked
 
 
 class Takeover(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +133,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     failed_actions: int = 0
     failures: int = 0  # counted, leaky: verified progress takes one away
     failed_call: tuple[str, bytes] = ("", b"")  # action id and digest of the call that failed last
+    failed_provider: str = ""  # whom it called
     retried: bytes = b""  # digest of the call for which the retries are counted
     retries: int = 0  # in a row, for passing faults
     last_failure: Failure | None = None
@@ -148,7 +151,9 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     tried: dict[str, Tried] = {}  # by strategy
     proven: dict[str, int] = {}  # checks that have passed on any branch: name -> seq
     quarantined: list[str] = []  # sources whose word was found wrong
-    health: dict[str, Window] = {}  # by "tool NAME" and "provider NAME"
+    health: dict[str, Window] = {}  # by "tool NAME", "provider NAME", and "checks"
+    ailing: int = 0  # how many of these are bad
+    waits: dict[str, int] = {}  # until when a call waits for its provider, as it was written
     rollbacks: int = 0
     rollbacks_in_row: int = 0  # decided here, since the last verified progress
     rollback: Rollback | None = None

@@ -23,7 +23,7 @@ import msgspec
 
 from perdure.clock import SystemClock
 from perdure.config import Config, unknown_variables
-from perdure.errors import StoreError
+from perdure.errors import StoreError, UsageError
 from perdure.limits import MIB
 from perdure.ports import Store
 from perdure.stores.opening import open_store
@@ -51,7 +51,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def examine(config: Config, environ: Mapping[str, str], mounts: str = "/proc/mounts") -> list[Check]:
     """Look at this machine and at the store of `config`."""
     place = config.text("store")
-    checks = await asyncio.to_thread(_machine, place, environ, mounts)
+    checks = [*await asyncio.to_thread(_machine, place, environ, mounts), _notices(config)]
     if any(check.name == _ABSENT for check in checks):
         return checks
     checks.append(await _store(place))
@@ -113,6 +113,22 @@ def _variables(environ: Mapping[str, str]) -> Check:
     return _check(
         "environment", text or "no unknown PERDURE_ variable", warn=bool(unknown), remedy="correct or unset it"
     )
+
+
+def _notices(config: Config) -> Check:
+    """Whether somebody can be told of a task that needs them."""
+    url, command = config.text("notify_url"), config.text("notify_command")
+    if not url and not command:
+        return _check("notices", "nobody is told: neither notify_url nor notify_command is set")
+    from perdure.engine.notifying import hooks_for
+
+    try:
+        places = [hook.place for hook in hooks_for(url, command)]
+    except UsageError as error:
+        return _check("notices", str(error), stop=True, remedy="correct the setting")
+    missing = [place for place in places if "://" not in place and shutil.which(place) is None]
+    text = f"told: {', '.join(places)}" + (f"; there is no command {missing[0]!r}" if missing else "")
+    return _check("notices", text, warn=bool(missing), remedy="install it, or correct notify_command")
 
 
 def _filesystem(folder: Path, mounts: str) -> Check:

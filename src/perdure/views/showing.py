@@ -225,6 +225,11 @@ def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
             return ""
 
 
+def going_on(summary: TaskSummary) -> str:
+    """Return how an unfinished task that a person has changed goes on: it is handed back first, where they have it."""
+    return f"perdure {'hand-back' if summary.taken_at else 'resume'} {word_for(summary)}"
+
+
 def word_for(summary: TaskSummary) -> str:
     """Return how to name a task in a line to type: by its name, or by its id where that would look like an option."""
     return summary.task if summary.name.startswith("-") else shlex.quote(summary.name)

@@ -175,7 +175,7 @@ def test_no_class_is_without_an_end(failure_class):
             reckoning.note_failure(document, fold, observe(failed, fold), now)
             decision, row = decide(document, fold, Rules(), now)
             taken = e.DecisionTaken(decision=msgspec.Raw(msgspec.json.encode(decision)), row=row)
-            reckoning.note_decision(fold, taken)
+            reckoning.note_decision(document, fold, taken)
             if isinstance(decision, Retry):
                 now = decision.at
             if isinstance(decision, RollBack | ChangeStrategy):
@@ -288,6 +288,8 @@ def test_each_strategy_has_two_rounds_and_the_order_is_that_of_the_class():
         order = []
         while (following := next_strategy(given, document.strategy, failure_class)) is not None:
             order.append(following.name)
+            left = msgspec.Raw(msgspec.json.encode(ChangeStrategy(following.name, "")))
+            reckoning.note_decision(document, given, e.DecisionTaken(decision=left, row="change_in_place"))
             reckoning.note_strategy(document, given, following)
         assert first == order[0]
         assert {"direct": 1, "outline": 2, "tools": 2, "source": 2} == dict(Counter(order))

@@ -9,8 +9,9 @@ from perdure import operations
 from perdure.errors import NothingAsked
 from perdure.model.entry import MessageReceived, QuestionAnswered
 from perdure.ports import Message
+from perdure.testing import Death
 from tests.unit.engine.test_asking import entries, resume, say
-from tests.worlds import Play, World, until
+from tests.worlds import DEAD, Play, World, dying, until
 
 WORD = "xyzzy"
 
@@ -186,6 +187,37 @@ def test_a_word_does_not_end_a_rollback_whose_undo_has_failed():
     with pytest.raises(NothingAsked, match="needs_human handover") as refused:
         say(world, "answer", "go on")
     assert "perdure resume job" == refused.value.next_command
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("where", ["before_append", "after_append", "during_recovery"])
+def test_an_answer_that_is_killed_anywhere_is_given_once(where, number):
+    """It is on record or not; who types it again is refused where it is, and the program is told it once."""
+    world, death = World(), Death(where, number)
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(Play(wants_word))
+
+    async def answer():
+        async with world.runtime(death) as runtime:
+            return await operations.answer(runtime, "job", WORD, "m1")
+
+    with dying(death):
+        try:
+            first = asyncio.run(answer())
+        except BaseException:
+            if not death.is_dead:
+                raise
+            first = DEAD
+    is_there = world.fold().ledger.status == "running"
+    if is_there:
+        with pytest.raises(NothingAsked, match="running answered"):
+            say(world, "answer", WORD)
+    else:
+        assert DEAD == first
+        say(world, "answer", WORD)
+    assert [WORD] == world.fold().ledger.messages
+    kind, text, brief = resume(world, Play(wants_word))
+    assert ("person", WORD, 1) == (kind, text, brief.count(WORD))
 
 
 def test_an_answer_in_the_inbox_of_a_holder_who_has_left_is_found():

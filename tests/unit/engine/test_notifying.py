@@ -28,6 +28,12 @@ with open(sys.argv[1], "a") as file:
 """
 
 
+@pytest.fixture(autouse=True)
+def direct(monkeypatch):
+    """No proxy of this machine is in between."""
+    monkeypatch.setenv("no_proxy", "*")
+
+
 class Answering(http.server.BaseHTTPRequestHandler):
     """Keeps what it is sent, and answers as its server says."""
 

@@ -8,6 +8,7 @@ import pytest
 
 import perdure
 from perdure.core import rollback
+from perdure.engine import beat
 from perdure.engine.loading import load_fold
 from perdure.errors import NotTakenOver, RollbackUnderWay, StateInvalid, StatePathInvalid, TaskBusy, Unstorable
 from perdure.model import entry as e
@@ -145,6 +146,36 @@ def test_a_program_that_swallows_the_refusal_can_do_nothing_more():
     assert isinstance(came, TaskBusy)
     assert seq == len(world.journal())
     assert ["done"] == calls
+
+
+@pytest.mark.parametrize("what", ["an answer", "a decided wait"])
+def test_a_process_that_waits_for_something_hears_of_it(what):
+    """It does not wait for an hour for what will reach nobody: at the next beat of its lease its run ends."""
+    world = World()
+
+    @perdure.tool(effect="pure", name="out_of_order")
+    async def out_of_order() -> None:
+        raise ConnectionError("the line is dead")
+
+    async def program(task):
+        if what == "an answer":
+            await task.ask("go on?", wait_s=3600.0)
+        await task.act(out_of_order)
+
+    async def main():
+        async with world.runtime() as first, world.runtime() as second:
+            run = asyncio.create_task(first.run(Play(program), "job"))
+            await until(lambda: any(session.fold.seq for session in first._sessions.values()))
+            (session,) = first._sessions.values()
+            await until(lambda: session.fold.ledger.question_key or session.fold.ledger.decided)
+            await session.commit()
+            await second.take_over("job", by="ann")
+            await beat.renew(first._sessions)
+            with pytest.raises(TaskBusy, match="taken over by ann"):
+                await asyncio.wait_for(run, 5.0)
+
+    asyncio.run(main())
+    assert "takeover: by ann" == world.fold().ledger.reason
 
 
 def test_whoever_is_dead_is_followed_as_ever():

@@ -26,7 +26,7 @@ async def forever():
 class Gate:
     """A plain tool that waits in its thread until the test lets it go."""
 
-    def __init__(self, effect="irreversible", ends=None):
+    def __init__(self, effect="irreversible", ends=None, name="wait"):
         self.started, self.calls, self._open = threading.Event(), [], threading.Event()
 
         def wait(item: int) -> str:
@@ -37,7 +37,12 @@ class Gate:
                 raise ends
             return f"late {item}"
 
-        self.tool = perdure.tool(effect=effect, name="wait", timeout_s=1.0)(wait)
+        if isinstance(effect, perdure.Effect):
+
+            def keyed(item: int, key: perdure.EffectKey) -> str:
+                return wait(item)
+
+        self.tool = perdure.tool(effect=effect, name=name, timeout_s=1.0)(wait if isinstance(effect, str) else keyed)
 
     def open(self):
         """Let the thread end."""

@@ -25,7 +25,7 @@ _FED: Final[dict[type, frozenset[str]]] = {
     e.ProgramCalled: frozenset({"source_digest", "perdure"}),
     e.ActionIntended: frozenset({"action", "arguments", "timeout_s", "parent", "step", "paid"}),
     e.ActionSettled: frozenset(
-        {"intent", "result", "error", "started_at", "duration_us", "tokens_in", "tokens_out", "money"}
+        {"intent", "result", "error", "started_at", "duration_us", "tokens_in", "tokens_out", "money", "hollow"}
     ),
 }
 

@@ -295,7 +295,7 @@ class Follower(Sequencer):
         match payload:
             case e.MessageReceived() | e.QuestionAnswered() | e.SnapshotTaken() | e.TaskResumed():
                 return True
-            case e.FilesCaptured() | e.WorkspaceRestored():
+            case e.FilesCaptured() | e.WorkspaceRestored() | e.HealthChanged() | e.WaitBegan():
                 return True  # what the world did; the program makes none of it
             case e.TaskTakenOver() | e.TaskHandedBack():
                 return True
@@ -402,6 +402,8 @@ class Follower(Sequencer):
                 stop = StopRequested(self.session.task, "pause", by)
             case e.TaskCancelledEntry(by=by):
                 is_cancellation, stop = False, StopRequested(self.session.task, "cancel", by)
+            case e.TaskParkedEntry(until=until, reason=reason):
+                is_cancellation, stop = False, StopRequested(self.session.task, "park", reason, str(until))
             case _:
                 return False
         if after is not head.payload and not is_cancelled(head.payload):
@@ -418,7 +420,7 @@ class Follower(Sequencer):
         match head.payload if head is not None else None:
             case e.TaskPausedEntry(reason=reason) if reason == "cancelled":
                 return False  # it came to somebody who waits, and not to a step
-            case e.TaskPausedEntry() | e.TaskCancelledEntry():
+            case e.TaskPausedEntry() | e.TaskCancelledEntry() | e.TaskParkedEntry():
                 return head is not None and self._provoke(head)
             case _:
                 return False

@@ -8,6 +8,7 @@ passes at once. Called by `operations`.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, cast
@@ -61,10 +62,10 @@ def play(record: Record, program: Drivable, mode: Mode = "strict") -> Replayed:
     """
     if record.start.driver.kind == "inline":
         raise UsageError(f"task {record.start.name!r} is driven by a script: there is no program to run again")
-    rules = Rules(unattended=_was_unattended(record))
+    rules = Rules(unattended=_was_unattended(record), wait_inline_s=math.inf)  # the record says where it was parked
     first, draws = _play(record, program, mode, rules)
     if not first.is_equal and not rules.unattended:  # nothing but the difference may tell
-        rules = Rules(unattended=_asks_where_it_failed(first))
+        rules = msgspec.structs.replace(rules, unattended=_asks_where_it_failed(first))
         first, draws = _play(record, program, mode, rules) if rules.unattended else (first, draws)
     if first.is_equal or mode == "strict":
         return first
