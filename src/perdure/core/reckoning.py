@@ -32,7 +32,7 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     ledger.same = ledger.same + 1 if signature == ledger.signature else 1
     ledger.signature = signature
     ledger.last_failure, ledger.alarm, ledger.decided = failure, None, None
-    watching.note_left(document, ledger, is_told=failure.failure_class == "stuck")
+    watching.note_failure(document, ledger, failure)
     health.note_failure(ledger, failure.tool)
     if not failure.action:
         ledger.failed_provider = ""

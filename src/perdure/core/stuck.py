@@ -8,7 +8,7 @@ A cascade; the first rule that holds is the one that is named. Each looks at act
 | `run` | the same call has had the same answer 3 times |
 | `near` | 5 calls that differ in ids, times, numbers or a few words failed alike, or had the same long answer |
 | `cycle` | a sequence of 2 to 6 actions has come 3 times, or 2 times where that makes 8 that brought nothing new |
-| `again` | one round of the circle of which the program was told a moment ago |
+| `again` | another round (2 of a single action) of the circle of which the program was told a moment ago |
 | `idle` | 8 actions brought no new answer, left no new value and no new file, and no fact was stated |
 | `poll` | 100 polls brought nothing new, and hardly any time has passed between them |
 
@@ -95,9 +95,24 @@ def note_hint(trace: Trace, period: int) -> None:
     trace.idle = trace.polls = 0
 
 
+def note_again(trace: Trace, calls: Iterable[tuple[str, bytes]]) -> None:
+    """The program is called anew, and will make `calls` (tool, digest) again: each of them is no repetition, once."""
+    trace.owed = [crc32(digest, _mark_of(tool)) for tool, digest in calls][-_MARKS_MAX:]
+
+
+def is_owed(trace: Trace, tool: str, digest: bytes) -> bool:
+    """Whether that call is made again for no other reason than that the program was called anew; asked once."""
+    mark = crc32(digest, _mark_of(tool))
+    if mark not in trace.owed:
+        return False
+    trace.owed.remove(mark)
+    return True
+
+
 def note_reset(trace: Trace) -> None:
     """Forget everything: after an answer or a rollback the same actions are another attempt."""
     note_fact(trace)
+    trace.owed.clear()
     trace.recent.clear()
     trace.older.clear()
     trace.unlike, trace.arguments, trace.answer, trace.item = 0, b"", 0, ""
@@ -220,9 +235,10 @@ def _is_like_last(trace: Trace, step: Step, answer: int, near: float) -> bool:
 def _find_circle(trace: Trace, step: Step, rules: StuckRules) -> Firing | None:
     steps = trace.steps
     _, like, exact = steps[-1]
-    warned = len(trace.warned)
-    if warned and sorted(mark for _, _, mark in steps[-warned:]) == sorted(trace.warned):
-        return _fire(trace, "again", warned, warned, f"{step.tool}: the same again, right after it was told so")
+    told = trace.warned if len(trace.warned) != 1 else trace.warned * 2  # to look once more is no circle
+    if told and sorted(mark for _, _, mark in steps[-len(told) :]) == sorted(told):
+        count, period = len(told), len(trace.warned)
+        return _fire(trace, "again", count, period, f"{step.tool}: the same again, right after it was told so")
     same = _count_back(mark == exact for _, _, mark in reversed(steps))
     if step.failed and same >= rules.error_run:
         return _fire(trace, "error", same, 1, f"{step.tool} failed {same} times in a row with the same error")

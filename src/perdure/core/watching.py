@@ -14,6 +14,7 @@ from perdure.core.stuck import Step
 from perdure.limits import STUCK_PATIENCE
 from perdure.model import entry as e
 from perdure.model.document import Document
+from perdure.model.failure import Failure
 from perdure.model.ledger import Ledger, OpenAction
 
 _OBSERVATION_BYTES_MAX: Final = 64 * 1024
@@ -25,6 +26,8 @@ def note_settled(
     document: Document, ledger: Ledger, settled: e.ActionSettled, action: OpenAction, at: tuple[int, int]
 ) -> None:
     """An action has ended with entry `at` = (seq, time): note whether the run goes in circles now."""
+    if document.trace.owed and stuck.is_owed(document.trace, action.tool, action.digest):
+        return
     is_plain = settled.outcome == "succeeded" and settled.error is None and not (action.is_poll or action.is_paid)
     if is_plain and not document.written:
         call = (action.digest, action.gist)
@@ -71,12 +74,24 @@ def note_progress(document: Document, ledger: Ledger) -> None:
     ledger.circling = 0
 
 
-def note_left(document: Document, ledger: Ledger, *, is_told: bool = False) -> None:
-    """The program was left: what comes now is another attempt. `is_told`: of the circle for which it was left."""
-    if is_told and ledger.firing is not None:
-        stuck.note_hint(document.trace, ledger.firing.period)
-    else:
-        stuck.note_reset(document.trace)
+def note_failure(document: Document, ledger: Ledger, failure: Failure) -> None:
+    """A failure has left the program, which is called anew: recovery counts it, so it is no part of a circle.
+
+    For a circle it was left with a hint. After a bad answer what has led to it is asked for again.
+    """
+    trace = document.trace
+    if failure.failure_class == "stuck" and ledger.firing is not None:
+        stuck.note_hint(trace, ledger.firing.period)
+    elif failure.action and failure.action == ledger.failed_call[0] and failure.failure_class not in _WAITED_FOR:
+        del trace.steps[-1:]
+    if failure.failure_class == "output":
+        stuck.note_again(trace, ((kept.tool, kept.digest) for kept in document.loose if kept.free))
+    ledger.circling, ledger.firing = 0, None
+
+
+def note_left(document: Document, ledger: Ledger) -> None:
+    """The branch was left, or a person has looked: what comes now is another attempt."""
+    stuck.note_reset(document.trace)
     ledger.circling, ledger.firing = 0, None
     document.written.clear()
 

@@ -15,6 +15,7 @@ class Trace(msgspec.Struct, kw_only=True, omit_defaults=True):
     steps: list[tuple[int, int, int]] = []  # seq, mark of the first one that it is like, its own mark
     recent: dict[int, int] = {}  # marks of calls, answers and changes (the keys: in their order, as no set has)
     older: dict[int, int] = {}  # the generation before; what is met again moves to `recent`
+    owed: list[int] = []  # marks of calls that are made again because the program was called anew
     warned: list[int] = []  # marks of the circle of which the program was told, one round of it
     idle: int = 0  # how many actions in a row have brought nothing new
     unlike: int = 0  # how often in a row the same long answer came to calls that were not nearly the same
