@@ -115,7 +115,7 @@ def test_after_each_rollback_the_requests_are_other_ones(undisturbed):
     assert [SEARCH_FIRST, SEARCH_FIRST, RECKON_FIRST, SEARCH_FIRST, SEARCH_FIRST] == [
         told(requests[0])[1] for _, requests in segments(undisturbed["log"])
     ]
-    assert ["looked up", "asked", "asked", "asked"] == undisturbed["to"]
+    assert ["looked up", "looked up", "asked", "looked up"] == undisturbed["to"]
     assert "HEIGHT 330" in undisturbed["result"]
 
 
