@@ -98,7 +98,7 @@ def _explained(fold: Fold, entry: Entry, taken: e.DecisionTaken) -> Explained:
 
 def _counts(fold: Fold) -> Counts:
     ledger = fold.ledger
-    passes = ledger.last_failure is not None and ledger.last_failure.failure_class in recovery.PASSING
+    passes = ledger.last_failure is not None and ledger.last_failure.failure_class in PASSING
     return Counts(
         failures=ledger.failures,
         failures_max=ledger.failures_max,
