@@ -115,6 +115,35 @@ def test_the_readme_program_publishes_once_however_it_is_killed(point, tmp_path)
     assert resumed.stdout.splitlines()[-1] == f"published, {len(documents[0].read_text('utf-8'))} characters"
 
 
+WRITES = 'return "\\n\\n".join([prompt, *lessons, *(page[:200] for page in pages)])'
+FAILS_AT_FIRST = """with open("asked.txt", "a") as asked:
+        asked.write(f"{prompt}|{len(pages)} pages|{' '.join(lessons)}\\n")
+    """
+
+
+@pytest.mark.parametrize("point", ["", *(f"during_recovery:{n}" for n in range(1, 7)), "during_rollback:1"])
+def test_the_readme_program_takes_its_second_prompt_when_the_first_fails_three_times(point, tmp_path):
+    """Back to the pages collected, with the lesson; killed in its recovery it asks for no draft more than that."""
+    readme_program(tmp_path)
+    program = (tmp_path / "report.py").read_text("utf-8")
+    short = program.replace(WRITES, FAILS_AT_FIRST + WRITES + " if prompt == OUTLINE else 'too short'")
+    assert 2 == len(short.split(FAILS_AT_FIRST))
+    (tmp_path / "report.py").write_text(short, "utf-8")
+    if point:
+        killed = run([sys.executable, "report.py"], tmp_path, PERDURE_CRASH=point, PERDURE_TESTING="1")
+        assert -signal.SIGKILL == killed.returncode
+    done = shell("python report.py", tmp_path)
+    assert 0 == done.returncode, done.stderr
+    lesson = (
+        "tried 'direct' from checkpoint 'pages collected', failed because CheckFailed: check 'draft is long enough'"
+    )
+    asked = [line.split("|") for line in (tmp_path / "asked.txt").read_text("utf-8").splitlines()]
+    assert [("What these pages say:", "7 pages", "")] * 3 == [tuple(one) for one in asked[:-1]]
+    assert ["An outline first, then what these pages say:", "7 pages"] == asked[-1][:2]
+    assert asked[-1][2].startswith(lesson)
+    assert 1 == len(list((tmp_path / "published").iterdir()))
+
+
 def test_the_readme_shows_what_the_demo_prints(tmp_path):
     """Each line of the excerpt stands in the demo's output; figures, digests and names of documents may differ."""
     (excerpt,) = [block.text for block in pages.blocks_of(README) if block.language == "text"]

@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from perdure.cli import filing, forking, handing, logs, looking, moving, replaying, running, storing, talking
+from perdure.cli import (
+    explaining,
+    filing,
+    forking,
+    handing,
+    logs,
+    looking,
+    moving,
+    replaying,
+    running,
+    storing,
+    talking,
+)
 
 app = typer.Typer(
     name="perdure",
@@ -37,6 +49,7 @@ app.command(cls=moving.SettleCommand)(moving.settle)
 app.command()(moving.checkpoint)
 app.command()(moving.rollback)
 app.command()(forking.fork)
+app.command()(explaining.explain)
 app.command()(replaying.replay)
 app.command()(storing.verify)
 app.command()(storing.delete)

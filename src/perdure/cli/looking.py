@@ -173,6 +173,10 @@ def _row_fields(row: Row) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value not in ("", None)}
 
 
+def _rounds(shown: Show) -> str:
+    return "rounds: " + ", ".join(f"{name} {rounds}" for name, rounds in shown.rounds.items())
+
+
 def _say_show(shown: Show) -> None:
     goal = f"  {shown.goal}" if shown.goal else ""
     say(f"{shown.name} ({shown.task}){goal}")
@@ -188,7 +192,11 @@ def _say_show(shown: Show) -> None:
         ("changed", f"{shown.changed_at}, {shown.entries} entries, attempt {shown.attempt}, branch {shown.branch}"),
         ("plan", " > ".join(shown.plan)),
         ("step", shown.step),
-        ("strategy", shown.strategy),
+        ("strategy", shown.strategy + (f" ({_rounds(shown)})" if shown.rounds else "")),
+        ("distrusted", ", ".join(shown.quarantined)),
+        ("lessons", "; ".join(shown.lessons)),
+        ("advice", shown.advice),
+        ("alarm", shown.alarm),
         ("actions", f"{shown.actions} settled, {shown.failed_actions} of them failed"),
         ("failures", f"{shown.failures} of {shown.failures_max} counted, {shown.rollbacks} rollbacks"),
         ("last error", shown.last_error),

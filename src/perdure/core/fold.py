@@ -118,7 +118,7 @@ def _begin_own_life(fold: Fold, branch: int) -> None:
     """A fork has taken over what it gets from its parent: from here on it runs, on the next branch."""
     fold.branch = branch
     fold.document.asking = {}  # the program asks again
-    fold.ledger.decided = fold.ledger.alarm = None  # that was about the parent
+    fold.ledger.decided, fold.ledger.alarm, fold.ledger.is_undecided = None, None, False  # that was about the parent
     fold.ledger.takeover = None  # a person has the parent, not the fork
     fold.ledger.open = {name: action for name, action in fold.ledger.open.items() if not action.effect.is_free}
     _set_status(fold, "running", "")

@@ -32,6 +32,7 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     ledger.same = ledger.same + 1 if signature == ledger.signature else 1
     ledger.signature = signature
     ledger.last_failure, ledger.alarm, ledger.decided = failure, None, None
+    ledger.is_undecided = True
     watching.note_failure(document, ledger, failure)
     health.note_failure(ledger, failure.tool)
     if not failure.action:
@@ -60,7 +61,7 @@ def note_decision(document: Document, ledger: Ledger, taken: e.DecisionTaken) ->
     A strategy that is left has had a round, also where nobody has chosen it, or before the last progress.
     """
     decision = msgspec.json.decode(bytes(taken.decision), type=Decision)
-    ledger.decided, ledger.decided_row = decision, taken.row
+    ledger.decided, ledger.decided_row, ledger.is_undecided = decision, taken.row, False
     match decision:
         case Reask(error, rephrase):
             _advise(ledger, Advice("rephrase" if rephrase else "reask", error))
@@ -77,7 +78,7 @@ def note_decision(document: Document, ledger: Ledger, taken: e.DecisionTaken) ->
 
 def note_call(ledger: Ledger) -> None:
     """The program is called: what was decided is obeyed."""
-    ledger.last_failure, ledger.decided = None, None
+    ledger.last_failure, ledger.decided, ledger.is_undecided = None, None, False
 
 
 def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
@@ -107,7 +108,7 @@ def note_answer(document: Document, ledger: Ledger) -> None:
     watching.note_left(document, ledger)
     ledger.failures = ledger.retries = ledger.passing = ledger.same = ledger.rollbacks_in_row = 0
     ledger.signature, ledger.advised = "", {}
-    ledger.decided = ledger.alarm = None
+    ledger.decided, ledger.alarm, ledger.is_undecided = None, None, False
     health.note_looked(ledger)
     _begin_rounds_anew(ledger)
 
@@ -144,7 +145,7 @@ def note_rolled_back(document: Document, ledger: Ledger) -> None:
     ledger.rollbacks_in_row += ledger.rollback is not None and bool(ledger.rollback.strategy)
     rollback.end(ledger)
     watching.note_left(document, ledger)
-    ledger.alarm = ledger.decided = None  # that was about the branch that is left
+    ledger.alarm, ledger.decided, ledger.is_undecided = None, None, False  # that was about the branch that is left
     ledger.advice = None
 
 

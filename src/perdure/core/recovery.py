@@ -287,7 +287,8 @@ def _lesson(document: Document, ledger: Ledger, failure: Failure, checkpoint: st
     start = f" from checkpoint {checkpoint!r}" if checkpoint else ""
     where = f" in step {document.step!r}" if document.step else ""
     tool = f"{failure.tool}: " if failure.tool else ""
-    why = f"{tool}{failure.error.type}: {failure.error.message} ({failure.failure_class})"
+    kind = failure.error.type.rpartition(".")[2]  # it is read by a model: where a class is defined says nothing to it
+    why = f"{tool}{kind}: {failure.error.message} ({failure.failure_class})"
     return cut_text(f"tried {now.name!r}{start}{where}, failed because {why}", LESSON_BYTES_MAX)
 
 

@@ -113,6 +113,12 @@ def rounds_of(ledger: Ledger, strategy: Strategy, current: Strategy) -> int:
     return max(1, rounds) if strategy.name == current.name else rounds
 
 
+def all_rounds(document: Document, ledger: Ledger) -> dict[str, int]:
+    """Return how many rounds each declared strategy has had since the last verified progress."""
+    now = strategies_of(ledger)[document.strategy]
+    return {one.name: rounds_of(ledger, one, now) for one in ledger.strategies}
+
+
 def _is_open(ledger: Ledger, strategy: Strategy, current: Strategy) -> bool:
     """Return whether a strategy may have a round still."""
     return rounds_of(ledger, strategy, current) < ROUNDS_MAX and strategy.source not in ledger.quarantined

@@ -34,12 +34,12 @@ from perdure.engine.files import files_of
 from perdure.engine.loading import read_entry, result_of
 from perdure.engine.outcomes import (
     GUARDED,
-    UNCERTAIN,
     Ending,
     Options,
     Reducer,
     Work,
     fail,
+    is_uncertain,
     judge,
     rebuilt,
     reduce,
@@ -94,7 +94,7 @@ async def settle_late(session: Session, work: Work, error: BaseException | None,
     if error is None:
         return await succeed(session, work, value, by="late")
     record = record_error(error, session.world.clock.now())
-    if record.failure_class in UNCERTAIN and not work.call.effect.is_free:
+    if is_uncertain(record) and not work.call.effect.is_free:
         return None
     await write(session, work, Ending(outcome="failed", error=record, by="late"))
     return Failed(record)

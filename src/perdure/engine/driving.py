@@ -75,7 +75,7 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
         calls = 0 if session.fold.ledger.retries else calls + 1
         try:
             async with obeyed(session):
-                await go_on(session)
+                await go_on(session, program.reached)
                 result = await _call(session, program, arguments)
         except RolledBack:
             continue

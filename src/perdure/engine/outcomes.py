@@ -39,7 +39,8 @@ from perdure.tools.results import dump, rebuild
 
 Reducer = Callable[[Any, Any], object]
 GUARDED: Final = frozenset({"probe", "never"})  # may not go out while somebody else might hold the task
-UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})  # an effect in flight is in doubt, not failed
+_UNCERTAIN: Final = frozenset({"network", "timeout", "cancelled"})
+_UNCERTAIN_STATUSES: Final = frozenset({500, 502, 504})  # the server, or what stands before it, has lost its way
 _UNCHANGEABLE: Final = (str, bytes, int, float, NoneType)
 
 
@@ -119,13 +120,18 @@ async def judge(session: Session, work: Work, value: object) -> Outcome:
 async def fail(session: Session, work: Work, error: BaseException) -> Outcome:
     """Write that the tool raised: a failure, or doubt where the effect may be in the world all the same."""
     record = record_error(error, session.world.clock.now())
-    if work.call.effect.is_free or record.failure_class not in UNCERTAIN:
+    if work.call.effect.is_free or not is_uncertain(record):
         await write(session, work, Ending(outcome="failed", error=record))
         return Failed(record)
     await write(session, work, Ending(outcome="in_doubt", error=record))
     if work.call.effect.retry == "keyed":
         return Failed(record)  # it may be sent again under the same key: for the caller this is a passing failure
     return InDoubt(f"{record.type}: {record.message}")
+
+
+def is_uncertain(record: ErrorRecord) -> bool:
+    """Whether an effect that has failed so may be in the world all the same: then it is in doubt, not failed."""
+    return record.failure_class in _UNCERTAIN or record.status in _UNCERTAIN_STATUSES
 
 
 async def succeed(session: Session, work: Work, value: object, *, invalid: bool = False, by: str = "") -> Outcome:

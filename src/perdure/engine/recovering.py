@@ -56,24 +56,35 @@ async def recover(session: Session, error: Exception | None, reached: Any) -> tu
     """
     await _observe(session, error)
     crashpoints.reach("during_recovery")
+    return await _decide(session, reached, error)
+
+
+async def go_on(session: Session, reached: Any) -> None:  # noqa: ANN401 - as `recover`
+    """Decide what was observed before this process had the task, and obey what was decided and is not obeyed yet.
+
+    Where the goal is reached already the program is called all the same: only it can claim what it has done.
+    """
+    ledger = session.fold.ledger
+    if ledger.is_undecided:
+        await _decide(session, reached, None)
+    elif ledger.decided is not None:
+        await obey(session, ledger.decided)
+
+
+async def _decide(session: Session, reached: Any, error: Exception | None) -> tuple[Any] | None:  # noqa: ANN401 - as `recover`
     fold, world = session.fold, session.world
     result = _result_if_reached(session, reached)
     now = world.clock.now()
     decision, row = recovery.decide(fold.document, fold.ledger, world.rules, now, is_reached=result is not None)
     put_decision(session, decision, row)
+    await session.commit()
+    crashpoints.reach("during_recovery")
     session.tell("decision", decision=type(decision).__name__, row=row, error=_told(session))
     try:
         await obey(session, decision)
     except TaskStopped as stopped:
         raise stopped from error
     return result if isinstance(decision, Finish) else None
-
-
-async def go_on(session: Session) -> None:
-    """Obey what was decided before this process had the task, and was not obeyed."""
-    ledger = session.fold.ledger
-    if ledger.decided is not None:
-        await obey(session, ledger.decided)
 
 
 async def obey(session: Session, decision: Decision) -> None:

@@ -14,6 +14,7 @@ from perdure.config import load_config
 from perdure.core import rollback
 from perdure.core.fold import Fold
 from perdure.core.resume import rule_for
+from perdure.core.strategies import all_rounds
 from perdure.engine.loading import load_fold, read_entry
 from perdure.engine.rollback import find_checkpoint
 from perdure.errors import UsageError
@@ -86,6 +87,11 @@ class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     plan: tuple[str, ...] = ()
     step: str = ""
     strategy: str = ""
+    rounds: dict[str, int] = {}  # by declared strategy, since the last verified progress
+    lessons: tuple[str, ...] = ()
+    advice: str = ""  # what the program is told when it is called
+    alarm: str = ""  # noticed beside the program, which is left for it at its next act
+    quarantined: tuple[str, ...] = ()  # sources whose word was found false
     checkpoints: tuple[Mark, ...] = ()
     actions: int = 0
     failed_actions: int = 0
@@ -129,6 +135,11 @@ async def show(store: Store, name: str) -> Show:
         plan=document.plan,
         step=document.step,
         strategy=ledger.strategies[document.strategy].name if ledger.strategies else "",
+        rounds=all_rounds(document, ledger),
+        lessons=tuple(ledger.lessons),
+        advice=ledger.advice.text if ledger.advice is not None else "",
+        alarm=ledger.alarm.error.message if ledger.alarm is not None else "",
+        quarantined=tuple(ledger.quarantined),
         checkpoints=marks_of(fold),
         actions=ledger.actions,
         failed_actions=ledger.failed_actions,

@@ -60,4 +60,6 @@ def test_a_program_that_waits_for_minutes_takes_no_time():
 
     assert "done" == clock.run(main())
     assert 600 < clock.monotonic() < 600 + 10
-    assert [0.5, 1.0] == [round(later - earlier, 1) for earlier, later in pairwise(TRIES)]
+    first, second = (later - earlier for earlier, later in pairwise(TRIES))
+    assert 0 < first <= 0.5 + 0.25
+    assert 0 < second <= 1.0 + 0.25
