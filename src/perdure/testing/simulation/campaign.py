@@ -22,7 +22,6 @@ CHUNK: Final = 50
 SHOWN_MAX: Final = 40  # complaints
 _LATER: Final = frozenset({
     "task_parked", "strategy_chosen", "lesson_learned", "stuck_noticed", "health_changed", "wait_began",
-    "task_taken_over", "task_handed_back",
 })  # fmt: skip
 _ELSEWHERE: Final = frozenset({
     "state_migrated",  # migrations stand beside programs that are found by import path

@@ -96,6 +96,8 @@ def _allowed(story: Story, ending: Ending) -> frozenset[str]:
         allowed |= {"TaskBusy", "TaskUnknown"}  # unknown: the rival has put away a task that had no entry yet
     if ending.number >= RIVALS:
         allowed |= {"TaskBusy", "NameTaken"}
+    if disturbance.rival == "takes":
+        allowed |= {"TaskFinished"}  # there was nothing to take over any more
     if "stop" in disturbance.says:
         allowed |= {"TaskPaused"}
     if "interrupt" in disturbance.says:

@@ -8,6 +8,7 @@ else can know. The last lives are left alone, so that whatever happened before m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from perdure.core.recovery import Rules
 from perdure.core.retrying import Patience
 from perdure.engine import crashpoints, leases
 from perdure.engine.loading import load_fold
-from perdure.errors import PerdureError
+from perdure.errors import PerdureError, RollbackUnderWay
 from perdure.model import entry as e
 from perdure.model.failure import ErrorRecord
 from perdure.model.ledger import OpenAction
@@ -51,6 +52,9 @@ _RARE: Final = frozenset({"after_checkpoint", "during_rollback", "during_recover
 _ENDED: Final = ("succeeded", "failed", "cancelled")
 
 
+Rivalry = Literal["", "robs", "meets", "takes"]  # who takes: a person, from a process that lives
+
+
 class Disturbance(msgspec.Struct, frozen=True, kw_only=True):
     """What befalls one life."""
 
@@ -62,7 +66,7 @@ class Disturbance(msgspec.Struct, frozen=True, kw_only=True):
     when: When = "before"
     says: tuple[str, ...] = ()  # pause, cancel, tell, stop, interrupt
     says_at_s: float = 0.0
-    rival: Literal["", "robs", "meets"] = ""
+    rival: Rivalry = ""
     rival_at_s: float = 0.0
 
 
@@ -198,9 +202,12 @@ class Life:
 
     async def _work(self, runtime: perdure.Runtime, *, by_hand: bool) -> Any:
         story = self._story
-        if not by_hand:
+        if self.number >= RIVALS and self.disturbance.rival == "takes":
+            await self._have_it_for_a_while(runtime)  # and go on without waiting for what the robbed has sent
+        elif not by_hand:
             return await runtime.run(story.program, TASK)
-        await asyncio.sleep(_PATIENCE_S)
+        else:
+            await asyncio.sleep(_PATIENCE_S)
         task = (await self.store.find(TASK)).task
         fold = await load_fold(self.store, task)
         for action in list(fold.ledger.open.values()):
@@ -208,6 +215,15 @@ class Life:
                 await self._settle(runtime, fold, action)
         story.outside.answered.update(_questions_in(fold.ledger.reason))
         return await runtime.resume(task, story.program, again=True)
+
+    async def _have_it_for_a_while(self, runtime: perdure.Runtime) -> None:
+        """Be the person who takes the task over, whoever has it."""
+        await runtime.take_over(TASK, by="a person")
+        await asyncio.sleep(self._chance.pick((0.0, 0.0, 1.0)) * self._chance.share())
+        if self._chance.holds(0.5):
+            with contextlib.suppress(RollbackUnderWay):
+                await runtime.adopt_plan(TASK, ["by hand"])
+        await runtime.hand_back(TASK, say="go on")
 
     async def _settle(self, runtime: perdure.Runtime, fold: Fold, action: OpenAction) -> None:
         """Be the person: look whether it happened."""
@@ -293,7 +309,8 @@ class Stage:
 
     async def _live(self, number: int, disturbance: Disturbance, *, by_hand: bool) -> Ending:
         life = Life(self.story, number, disturbance)
-        rival = Life(self.story, number + RIVALS, Disturbance()) if disturbance.rival else None
+        of_rival = Disturbance(rival="takes") if disturbance.rival == "takes" else Disturbance()
+        rival = Life(self.story, number + RIVALS, of_rival) if disturbance.rival else None
         self._lives = [life] if rival is None else [life, rival]
         for word in disturbance.says:
             self.loop.call_later(disturbance.says_at_s, self._say, life, word)
@@ -362,7 +379,7 @@ class Stage:
                 word = chance.weighted((("pause", 4), ("cancel", 3), ("stop", 4), ("interrupt", 4)))
                 return Disturbance(says=(*says, word), says_at_s=at_s)
             case _:
-                rival: Literal["robs", "meets"] = "robs" if chance.holds(0.8) else "meets"
+                rival: Rivalry = chance.weighted((("robs", 6), ("takes", 3), ("meets", 1)))
                 return Disturbance(rival=rival, rival_at_s=at_s)
 
     def _say(self, life: Life, word: str) -> None:
