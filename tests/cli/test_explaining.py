@@ -9,9 +9,6 @@ from perdure.core.recovery import TABLE
 PROGRAM = """
 import perdure
 
-GIVEN = {"now": 0}
-
-
 @perdure.tool(effect="pure", name="explained_look")
 async def look(place: str) -> str:
     raise LookupError(f"no {place} here")
@@ -25,6 +22,15 @@ async def seek(task):
     if task.strategy.name == "here":
         await task.act(look, "pen")
     await task.check("it is found", False)
+
+
+class UsedUp(Exception):
+    failure_class, retry_after_s = "quota", 7_200
+
+
+@perdure.program
+async def waits(task):
+    raise UsedUp("the quota of the day")
 
 
 @perdure.program
@@ -70,10 +76,20 @@ def test_it_is_told_in_words(perdure, task):
     assert (
         "roll_back\n  failure   explained_look: LookupError: no pen here (tool)\n  rule      a dead end, and a" in out
     )
+    assert "still to be done" not in out
     assert "counts    2 of 3 failures; 2 equal in a row; rounds: here 1, there 0\n" in out
     _, shown, _ = perdure("show", task)
     assert "(rounds: here 2, there 2)" in shown
     assert "lessons      tried 'here'" in shown
+
+
+def test_a_wait_that_is_not_over_is_still_to_be_done(perdure, here):
+    """A parked task stands at its decision; the other lines are those of any."""
+    (here / "seeking.py").write_text(PROGRAM, "utf-8")
+    assert 4 == perdure("run", "--program", "seeking.py:waits", "--name", "t", "--quiet")[0]
+    (one,) = json.loads(perdure("explain", "t", "--json")[1])["decisions"]
+    assert ("quota", "quota", True) == (one["row"], one["failure_class"], one["is_open"])
+    assert ", still to be done\n" in perdure("explain", "t")[1]
 
 
 def test_the_whole_table_needs_no_task(perdure, here):

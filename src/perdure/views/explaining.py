@@ -16,6 +16,7 @@ from perdure.logs.plain import moment
 from perdure.model import entry as e
 from perdure.model.decision import ChangeStrategy, Decision, RollBack
 from perdure.model.entry import Entry
+from perdure.model.failure import PASSING
 from perdure.ports import Store
 from perdure.views.handover.trail import described
 
