@@ -1,5 +1,8 @@
 """The column `retry`, at every place where a process can die: what may be sent again, and under which key."""
 
+import urllib.error
+from email.message import Message
+
 import pytest
 
 import perdure
@@ -316,3 +319,24 @@ def test_three_calls_in_flight_at_once_are_each_resumed_by_their_rule():
         if died != DEAD:
             return
     pytest.fail("no life ran through")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(500, InDoubt), (502, InDoubt), (504, InDoubt), (503, Failed), (429, Failed), (404, Failed)]
+)
+def test_a_server_that_has_lost_its_way_leaves_an_effect_in_doubt(status, kind):
+    """What stands before it may have passed the call on; a server that refuses has not done it."""
+    world, outcomes = World(), []
+
+    @perdure.tool(effect="irreversible")
+    async def mail() -> None:
+        raise urllib.error.HTTPError("https://service.example", status, "no", Message(), None)
+
+    async def program(task):
+        outcomes.append(await task.act_outcome(mail))
+        await task.ask("and now?")
+
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(Play(program))
+    assert [kind] == [type(one) for one in outcomes]
+    assert (kind is InDoubt) == any(action.in_doubt for action in world.fold().ledger.open.values())
