@@ -26,8 +26,8 @@
     limit_reached     a dead end, and the program declares no strategies  Ask (Abandon when unattended)
 
 A **dead end** is the failures_max-th counted failure (verified progress takes one away); at once it is a request that
-must not be sent again, an answer that is false, and the second of two equal errors that come of the same call. The
-first row that fits is taken. The journal decides: `decide` reads document and ledger of this task and nothing else.
+must not be sent again, an answer that is false, the second of two equal errors that come of the same call, and an end
+to which an earlier round of the same strategy has come. The first row that fits is taken. The journal decides: `decide` reads document and ledger of this task and nothing else.
 """
 
 from __future__ import annotations

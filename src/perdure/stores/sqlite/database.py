@@ -99,6 +99,8 @@ def translated(place: str) -> Generator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(error, place) from error
+    except UnicodeDecodeError as error:
+        raise StoreBroken(place, f"it holds what is no text where SQLite keeps text: {error}") from error
 
 
 def translate(error: sqlite3.Error, place: str) -> StoreError:

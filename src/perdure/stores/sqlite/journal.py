@@ -82,6 +82,8 @@ def _read_page(
         for key, last_seq, frames, last_digest in rows:
             if not isinstance(frames, bytes):
                 raise Damaged(task, key & SEQ_MAX, f"its frames are {type(frames).__name__}, not bytes")
+            if not isinstance(last_seq, int) or not isinstance(last_digest, bytes):
+                raise Damaged(task, key & SEQ_MAX, "what its row says of its last entry is no number and digest")
             page.append(StoredAppend(key & SEQ_MAX, last_seq, frames, last_digest))
             size += len(frames)
             if size >= _PAGE_BYTES:
