@@ -16,10 +16,11 @@ from perdure.errors import CodecError
 from perdure.logs.lines import fields_of
 from perdure.logs.plain import to_plain
 from perdure.model import entry as e
-from perdure.model.decision import Decision, Retry
+from perdure.model.decision import Decision
 from perdure.model.kinds import KINDS
 
 _TEXT_MAX: Final = 300  # characters of one value that are shown
+_MOMENTS: Final = frozenset({"at", "until"})  # in decisions: they hang on when it was decided
 _NAMES: Final = {kind: name for _, name, kind in KINDS}
 _FED: Final[dict[type, frozenset[str]]] = {
     e.ProgramCalled: frozenset({"source_digest", "perdure"}),
@@ -105,8 +106,10 @@ def _essence(payload: e.Payload) -> dict[str, object]:
                 "counted": counted,
             }
         case e.DecisionTaken(decision=raw, row=row):
-            decision = msgspec.json.decode(bytes(raw), type=Decision)
-            return {"row": row, "decision": "retry" if isinstance(decision, Retry) else msgspec.to_builtins(decision)}
+            decision = msgspec.to_builtins(msgspec.json.decode(bytes(raw), type=Decision))
+            return {"row": row, "decision": {name: part for name, part in decision.items() if name not in _MOMENTS}}
+        case e.TaskParkedEntry(reason=reason):
+            return {"reason": reason}
         case _:
             fed = _FED.get(type(payload), frozenset())
             names = [field.name for field in msgspec.structs.fields(payload)]

@@ -213,19 +213,7 @@ class ReplayTask(Task):
     async def rollback(self, name: str, *, reason: str = "", carry: bool = False, force: bool = False) -> Never:
         """As `Task.rollback`."""
         await self._step(lambda payload: isinstance(payload, e.RollbackBegan))
-        self._session.perform = self._undo
         await super().rollback(name, reason=reason, carry=carry, force=force)
-
-    def _undo(
-        self,
-        session: Session,
-        tool: Tool[..., Any],
-        given: Mapping[str, object],
-        options: Options,
-        _then: None,
-    ) -> Coroutine[Any, Any, tuple[str, Outcome]]:
-        """Make an undo of the rollback: answered from the record, like any other call."""
-        return ReplayUsing(session, session.lap, options, self._follower).in_turn(tool, given, options, None)
 
     async def settle(self, action_id: str, outcome: Outcome | None, *, by: str = "program") -> None:
         """As `Task.settle`."""
@@ -246,6 +234,17 @@ class ReplayTask(Task):
 
     async def _step(self, makes: Callable[[e.Payload], bool]) -> None:
         await _wait_for(self._follower, makes)
+
+
+def undoing(follower: Follower) -> Callable[..., Coroutine[Any, Any, tuple[str, Outcome]]]:
+    """Return what makes the undos of a rollback, whoever has decided on it: answered from the record, as any call."""
+
+    def undo(
+        session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, _then: None
+    ) -> Coroutine[Any, Any, tuple[str, Outcome]]:
+        return ReplayUsing(session, session.lap, options, follower).in_turn(tool, given, options, None)
+
+    return undo
 
 
 class _ReplayEach(Each[T]):

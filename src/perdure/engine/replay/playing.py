@@ -23,7 +23,7 @@ from perdure.engine.loading import load_fold
 from perdure.engine.migrations import prepare
 from perdure.engine.replay.comparing import Divergence, text_of
 from perdure.engine.replay.draws import Draws
-from perdure.engine.replay.feeding import RecordedIds, ReplayTask
+from perdure.engine.replay.feeding import RecordedIds, ReplayTask, undoing
 from perdure.engine.replay.following import Follower, Mode
 from perdure.engine.replay.record import Record, RecordStore
 from perdure.engine.replay.virtual import VirtualLoop
@@ -240,6 +240,7 @@ class _Player:
         world = self.world
         follower = Follower(walk, self.draws, self._mode, (world.store, world.clock, world.ids))
         session = follower.session = _ReplaySession(world, follower)
+        session.perform = undoing(follower)
         keeper = asyncio.current_task()
         if keeper is None:
             raise RuntimeError("a replay runs in a task")

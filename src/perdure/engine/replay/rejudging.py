@@ -15,7 +15,7 @@ from perdure.engine.loading import load_fold
 from perdure.engine.replay.record import Record, RecordStore
 from perdure.engine.replay.walking import Walk, wait_for_none
 from perdure.model import entry as e
-from perdure.model.decision import Abandon, Decision, Retry
+from perdure.model.decision import Abandon, Decision, Park, Retry
 from perdure.model.failure import Failure
 from perdure.ports import Store
 
@@ -67,7 +67,10 @@ def _ask_again(walk: Walk, entry: e.Entry, taken: e.DecisionTaken, rules: Rules 
     failure = ledger.last_failure
     asked = rules or Rules(unattended=isinstance(recorded, Abandon))
     at = entry.header.at
-    today, row = recovery.decide(document, ledger, asked, at, has_returned=failure is None)
+    was_reached = taken.row == "already_done"  # only the program could say so
+    today, row = recovery.decide(
+        document, ledger, asked, at, has_returned=failure is None and not was_reached, is_reached=was_reached
+    )
     if row == taken.row and _is_same(recorded, today):
         return None
     return Rejudged(
@@ -81,6 +84,8 @@ def _ask_again(walk: Walk, entry: e.Entry, taken: e.DecisionTaken, rules: Rules 
 def _is_same(recorded: Decision, today: Decision) -> bool:
     if isinstance(recorded, Retry) and isinstance(today, Retry):
         return abs(recorded.at - today.at) <= _SAME_WAIT_US
+    if isinstance(recorded, Park) and isinstance(today, Park):
+        return abs(recorded.until - today.until) <= _SAME_WAIT_US and recorded.reason == today.reason
     return recorded == today
 
 
