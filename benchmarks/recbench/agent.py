@@ -16,7 +16,7 @@ from benchmarks.recbench import errors, model, tools
 from benchmarks.recbench.kits import Kit
 from benchmarks.recbench.truth import GOALS
 
-BACK_OFF_S: Final = 5.0
+BACK_OFF_S: Final = 2.0
 _KEPT_AFTER_CONDENSING: Final = 2
 _MESSAGE_TOKENS: Final = 200
 _READERS: Final = tuple(f"recbench.{name}" for name in ("lantern", "map", "compass"))

@@ -13,6 +13,7 @@ from typing import Final
 
 from benchmarks.recbench import arms, plots, truth
 from benchmarks.recbench.measuring import Record
+from benchmarks.recbench.running import ALONE_ARMS
 from benchmarks.recbench.statistics import Share, f1_by_class, gap_closed, gap_interval, median, share_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -140,7 +141,12 @@ def judge(cells: Cells) -> list[Bar]:
     macro = sum(score for score, _ in scores.values()) / len(scores) if scores else 0.0
     return [
         Bar("gap closed under all faults", "≥ 0.95", f"{gap:.3f} ({low:.3f} to {high:.3f})", is_met=gap >= 0.95),
-        Bar("calls too many, beside the oracle's", "≤ 2 ×", f"{waste:.0f} beside {best:.0f}", is_met=waste <= 2 * best),
+        Bar(
+            "calls too many of a completed task, beside the oracle's",
+            "≤ 2 ×",
+            f"{waste:.0f} beside {best:.0f}",
+            is_met=waste <= 2 * best,
+        ),
         Bar("effects in the world twice", "0", f"{doubled} in {len(ours):,} runs", is_met=doubled == 0),
         Bar("effects acknowledged and lost", "0", f"{lost} in {len(ours):,} runs", is_met=lost == 0),
         Bar("false stops on polling, batches and the rest", "0", str(false_stops), is_met=false_stops == 0),
@@ -161,11 +167,15 @@ def _theory_bars(cells: Cells) -> list[Bar]:
 
 
 def waste_of(records: Sequence[Record]) -> float:
-    """Return how many calls too many were made, per completed task: calls that no undisturbed run would make."""
+    """Return how many calls too many a completed task took: calls that no undisturbed run would make."""
+    excess = [record.calls - record.needed for record in records if record.completed]
+    return sum(excess) / len(excess) if excess else math.inf
+
+
+def cost_of(records: Sequence[Record]) -> float:
+    """Return how many calls were made for each completed task, those of tasks that came to nothing included."""
     done = sum(record.completed for record in records)
-    needed = sum(record.needed for record in records if record.completed)
-    made = sum(record.calls for record in records)
-    return (made - needed) / done if done else math.inf
+    return sum(record.calls for record in records) / done if done else math.inf
 
 
 def _bars(bars: Sequence[Bar]) -> str:
@@ -229,12 +239,12 @@ def _under_all(cells: Cells) -> str:
 def _alone(cells: Cells) -> str:
     rows = []
     for scenario in truth.ALONE:
-        shares = [f"{share_of(cells.completed(scenario.name, arm)).value:.2f}" for arm in arms.BY_NAME]
+        shares = [f"{share_of(cells.completed(scenario.name, arm)).value:.2f}" for arm in ALONE_ARMS]
         gap = cells.gap(scenario.name, "perdure")[0]
         runs = len(cells.of(scenario.name, "perdure"))
         shown = "–" if math.isnan(gap) else f"{gap:.2f}"
         rows.append(f"| {scenario.name} | {runs} | {' | '.join(shares)} | {shown} |")
-    titles = f"| fault alone | runs | {' | '.join(arms.BY_NAME)} | gap closed |"
+    titles = f"| fault alone | runs | {' | '.join(ALONE_ARMS)} | gap closed |"
     return "\n".join(
         [
             "## Each fault alone, at a higher rate",
@@ -242,7 +252,7 @@ def _alone(cells: Cells) -> str:
             "Completed, desk and maze together. In *unsolvable* there is nothing to complete; to hand over is right.",
             "",
             titles,
-            "|---" * (len(arms.BY_NAME) + 3) + "|",
+            "|---" * (len(ALONE_ARMS) + 3) + "|",
             *rows,
             "",
             f"![completed, each fault alone]({PLOTS}/alone.svg)",
@@ -254,22 +264,31 @@ def _costs(cells: Cells) -> str:
     rows = []
     for arm in arms.BY_NAME:
         records = cells.of(truth.ALL.name, arm)
-        done = sum(record.completed for record in records)
-        calls = sum(record.calls for record in records) / done if done else math.inf
+        hopeless = [record.calls for record in records if not record.is_solvable]
         by_hand = sum(record.settled_by_hand for record in records) / len(records)
         back = sum(record.rollbacks for record in records) / len(records)
         lives = sum(record.lives for record in records) / len(records)
-        figures = (f"{calls:.0f}", f"{waste_of(records):.0f}", f"{back:.1f}", f"{lives:.1f}", f"{by_hand:.2f}")
+        given_up = f"{sum(hopeless) / len(hopeless):.0f}" if hopeless else "–"
+        figures = (
+            f"{cost_of(records):.0f}",
+            f"{waste_of(records):.0f}",
+            given_up,
+            f"{back:.1f}",
+            f"{lives:.1f}",
+            f"{by_hand:.2f}",
+        )
         rows.append(f"| {arm} | {' | '.join(figures)} |")
     return "\n".join(
         [
             "## What it costs",
             "",
-            "Under all faults. Calls of model and tools per completed task, those of tasks that came to nothing",
-            "included; *too many* are those that a run which nothing disturbs would not have made.",
+            "Under all faults, calls of model and tools. *For each completed task*: all that were made, those of tasks",
+            "that came to nothing included. *Too many*: those that a run which nothing disturbs would not have made, of",
+            "completed tasks. *Until given up*: of tasks that no strategy can solve; the oracle knows at once. *Settled*:",
+            "by a person, since nobody else could know whether a mail was sent.",
             "",
-            "| arm | calls | too many | rollbacks a task | lives a task | settled by a person, a task |",
-            "|---|---|---|---|---|---|",
+            "| arm | for each completed task | too many | until given up | rollbacks a task | lives a task | settled a task |",
+            "|---|---|---|---|---|---|---|",
             *rows,
             "",
             f"![calls too many]({PLOTS}/waste.svg)",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
 from benchmarks.recbench import arms, pipeline, stage, truth
 from benchmarks.recbench.measuring import Record, measure
 
-THEORY_ARMS = ("nothing", "perdure", "oracle")
+THEORY_ARMS: Final = ("nothing", "perdure", "oracle")
+ALONE_ARMS: Final = ("nothing", "resume only", "perdure", "oracle")
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -36,7 +38,8 @@ def jobs(*, seeds: int, alone: int, files: int, block: int = 20) -> Iterator[Job
         for name in truth.SCENARIOS:
             is_theory = name == truth.ONLY_TRUTH.name
             count = 2 * seeds if is_theory else seeds if name == truth.ALL.name else alone
-            for arm in THEORY_ARMS if is_theory else arms.BY_NAME:
+            played = THEORY_ARMS if is_theory else arms.BY_NAME if name == truth.ALL.name else ALONE_ARMS
+            for arm in played:
                 for first in range(0, count, block):
                     yield Job(world, name, arm, first, min(block, count - first))
 

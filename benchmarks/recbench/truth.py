@@ -128,7 +128,7 @@ ALONE: Final = (
     Scenario(name="stale read", stale=0.4),
     Scenario(name="overflow", overflow=1.0),
     Scenario(name="goes on", overrun=1.0),
-    Scenario(name="polling", polls=40, batch=20),
+    Scenario(name="polling", polls=20, batch=20),
     Scenario(name="unsolvable", unsolvable=1.0),
 )
 SCENARIOS: Final = {scenario.name: scenario for scenario in (ONLY_TRUTH, ALL, *ALONE)}

@@ -17,7 +17,7 @@ import msgspec
 from benchmarks.recbench import errors
 from benchmarks.recbench.truth import Grip, Truth
 
-MODEL_S: Final = 2.0  # how long the model thinks
+MODEL_S: Final = 1.0  # how long the model thinks
 TOOL_S: Final = 0.3
 TIMEOUT_S: Final = 10.0  # of every tool
 HANGS_S: Final = 60.0
