@@ -12,6 +12,7 @@ from perdure.core.fold import FOLD_VERSION
 from perdure.core.resume import again_key
 from perdure.engine.loading import load_fold
 from perdure.model import entry as e
+from perdure.model.decision import RollBack
 from perdure.model.effect import Standing
 from perdure.model.entry import Entry, Header, Raw
 from perdure.ports import SnapshotHead
@@ -22,7 +23,15 @@ from tests.unit.logs.material import HOLDER, STARTED, TASK, Journal, intent, raw
 
 CLAIM = e.LeaseClaimed(holder=HOLDER)
 BACK = e.RollbackBegan(to_seq=1, checkpoint="start"), e.RolledBackEntry(to_seq=1, checkpoint="start")
-ROLL_BACK = e.DecisionTaken(decision=Raw(msgspec.json.encode({"type": "roll_back"})), row="failures")
+
+
+def decided(to_seq=1, strategy="b"):
+    """Return a decision to roll back."""
+    decision = RollBack(to_seq=to_seq, checkpoint="start", strategy=strategy, lesson="l")
+    return e.DecisionTaken(decision=Raw(msgspec.json.encode(decision)), row="roll_back")
+
+
+AS_DECIDED = msgspec.structs.replace(BACK[0], strategy="b", lesson="l")
 PART = Raw(b'{"n":{"~":["state",["a"],3]}}')  # an argument that is the part of the state that entry 3 made
 
 
@@ -105,9 +114,14 @@ def test_an_ordinary_history_is_not_complained_of():
         ([BACK[0], e.RolledBackEntry(to_seq=1, checkpoint="other")], [(3, "rollback")]),
         ([e.RollbackBegan(to_seq=2, checkpoint="c")], [(2, "branch")]),
         ([e.CheckpointMarked(name="c"), *BACK, e.RollbackBegan(to_seq=2, checkpoint="c")], [(5, "branch")]),
-        ([intent("A", "irreversible"), settled("A", 2), ROLL_BACK, BACK[0]], [(5, "passed")]),
-        ([intent("A", "irreversible"), settled("A", 2, outcome="in_doubt"), ROLL_BACK, BACK[0]], [(5, "passed")]),
-        ([intent("A", "irreversible"), settled("A", 2, outcome="failed"), ROLL_BACK, BACK[0]], []),
+        ([intent("A", "irreversible"), settled("A", 2), decided(), AS_DECIDED], [(5, "passed")]),
+        ([intent("A", "irreversible"), settled("A", 2), decided(), (CLAIM, 2, 0), (AS_DECIDED, 2, 0)], [(6, "passed")]),
+        ([intent("A", "irreversible"), settled("A", 2, outcome="in_doubt"), decided(), AS_DECIDED], [(5, "passed")]),
+        ([e.StateEdited(patch=raw([]), by="ann"), decided(), AS_DECIDED], [(4, "passed")]),
+        ([e.TaskHandedBack(by="ann"), decided(), AS_DECIDED], [(4, "passed")]),
+        ([decided(to_seq=2), AS_DECIDED], [(3, "rollback")]),
+        ([e.ProgramCalled(attempt=1), AS_DECIDED], [(3, "rollback")]),
+        ([intent("A", "irreversible"), settled("A", 2, outcome="failed"), decided(), AS_DECIDED], []),
         ([intent("A", "irreversible"), settled("A", 2), BACK[0]], []),
         ([e.ProgramCalled(attempt=1), e.ProgramCalled(attempt=1)], [(3, "ledger")]),
         ([e.ProgramCalled(attempt=1), *BACK, e.ProgramCalled(attempt=1)], [(5, "ledger")]),

@@ -15,6 +15,7 @@ from perdure.codec import leaves
 from perdure.core.resume import again_key
 from perdure.core.rollback import undo_key
 from perdure.model import entry as e
+from perdure.model.decision import Decision, RollBack
 from perdure.model.entry import Entry, Header
 
 Report = Callable[[int, str, str], None]  # seq, what, text
@@ -25,7 +26,7 @@ INVARIANTS: Final[dict[int, str]] = {
     5: "an effect is sent again only where its declaration allows",
     6: "every action is followed by one outcome, and none is open when a task succeeds",
     7: "a rollback that began only goes forward once an undo was sent; each undo is one action",
-    8: "no automatic rollback passes an effect that cannot be undone",
+    8: "no automatic rollback passes an effect that cannot be undone, or what a person has changed",
     9: "the ledger survives every rollback and restart",
     12: "branches share nothing after their split",
 }
@@ -39,6 +40,7 @@ WHAT: Final[dict[str, int]] = {
     "chain": 2, "order": 2, "unknown": 2, "fold": 3, "snapshot": 3, "files": 3, "action": 5, "outcome": 6,
     "rollback": 7, "passed": 8, "ledger": 9, "branch": 12,
 }  # fmt: skip
+_BY_HAND: Final = (e.StateEdited, e.PlanAdopted, e.TaskHandedBack)
 _WHILE_ROLLING_BACK: Final = (
     e.ProgramCalled, e.StateEdited, e.PlanAdopted, e.PositionMoved, e.CheckpointMarked, e.RollbackBegan,
     e.TaskSucceeded,
@@ -71,7 +73,8 @@ class Judge:
         self._undone: set[str] = set()  # what is taken back by it, or stays by a person's word
         self._reused: dict[str, int] = {}  # effect -> entry that has answered a call by it
         self._said: set[str] = set()  # questions whether to make a call once more that are answered
-        self._is_automatic = False  # the last entry is a decision to roll back
+        self._decided: Decision | None = None  # by recovery, and not followed by a call of the program so far
+        self._by_hand: dict[int, str] = {}  # entries by which a person has changed something
         self._own_from = 0  # entry with which a fork begins its own life; its parent may have done so before
         self._lineage: list[tuple[int, int | None]] = [(1, None)]  # entries that the present branch stands on
 
@@ -135,11 +138,16 @@ class Judge:
                 self._snapshot(seq, payload)
             case _:
                 pass
-        self._is_automatic = isinstance(payload, e.DecisionTaken) and b'"roll' in bytes(payload.decision).lower()
 
     def _judge_moment(self, seq: int, payload: e.Payload) -> None:
         if isinstance(payload, e.QuestionAnswered):
             self._said.add(payload.key)
+        if isinstance(payload, e.DecisionTaken):
+            self._decided = msgspec.json.decode(bytes(payload.decision), type=Decision)
+        if isinstance(payload, e.ProgramCalled | e.RolledBackEntry):
+            self._decided = None
+        if by := getattr(payload, "by", "") if isinstance(payload, _BY_HAND) else "":
+            self._by_hand[seq] = by
         if isinstance(payload, e.TaskTakenOver | e.TaskHandedBack):
             self._is_taken = isinstance(payload, e.TaskTakenOver)
         if self._is_taken and isinstance(payload, e.ProgramCalled | e.TaskResumed):
@@ -226,19 +234,38 @@ class Judge:
     def _rollback_began(self, seq: int, began: e.RollbackBegan) -> None:
         if not self._stands_on(began.to_seq) or began.to_seq >= seq:
             self._report(seq, "branch", f"it goes back to entry {began.to_seq}, which is not of this branch")
-        if self._is_automatic:
-            passed = [
-                f"{one.intent.tool} (entry {one.seq})"
-                for one in self._effects.values()
-                if one.intent.effect.undo == "impossible"
-                and one.seq > began.to_seq
-                and self._stands_on(one.seq)
-                and one.outcome != "failed"
-            ]
-            if passed:
-                self._report(seq, "passed", f"decided without a person, it passes {', '.join(passed)}")
+        if began.strategy:
+            self._judge_decided(seq, began)
         self._rollback = began
         self._undos, self._undone = {}, set()
+
+    def _judge_decided(self, seq: int, began: e.RollbackBegan) -> None:
+        """One that no person has asked for: it is as decided, and passes nothing that it could not take back."""
+        decided = self._decided
+        is_as_decided = isinstance(decided, RollBack) and (decided.to_seq, decided.strategy) == (
+            began.to_seq,
+            began.strategy,
+        )
+        if not is_as_decided:
+            self._report(seq, "rollback", f"it goes on with strategy {began.strategy!r}, and was not decided so")
+        passed = [
+            f"{one.intent.tool} (entry {at})"
+            for name, one in self._effects.items()
+            for at in {one.seq, self._reused.get(name, one.seq)}
+            if self._stays(one) and one.outcome != "failed" and at > began.to_seq and self._stands_on(at)
+        ]
+        passed += [
+            f"what {by} has changed (entry {at})"
+            for at, by in self._by_hand.items()
+            if at > began.to_seq and self._stands_on(at)
+        ]
+        if passed:
+            self._report(seq, "passed", f"decided without a person, it passes {', '.join(passed)}")
+
+    def _stays(self, one: _Effect) -> bool:
+        """Whether no rollback takes an effect back; what a fork has from its parent is the parent's to take back."""
+        undo = one.intent.effect.undo
+        return undo == "impossible" or (undo == "function" and one.seq < self._own_from)
 
     def _snapshot(self, seq: int, taken: e.SnapshotTaken) -> None:
         if taken.at_seq >= seq:

@@ -7,9 +7,12 @@ import pytest
 
 import perdure
 from perdure import Strategy
+from perdure.core import rollback
+from perdure.engine.rollback import Ahead
 from perdure.model import entry as e
 from perdure.model.decision import RollBack
 from perdure.ports import Message
+from perdure.views.verifying import verify
 from tests.unit.engine.test_timeouts import Gate
 from tests.worlds import DEAD, Death, Play, World, counted
 
@@ -302,3 +305,57 @@ def test_what_a_strategy_had_before_it_went_back_is_its_own():
         world.live(Play(program, strategies=names, failures_max=1))
     assert list("ab") == seen[:2]
     assert dict.fromkeys("abc", 2) == Counter(seen[1:]), seen
+
+
+# --- what no machine goes past --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("what", ["effect", "change"])
+def test_a_rollback_that_passes_what_it_must_not_would_be_found(what, monkeypatch):
+    """With the barrier taken away (a planted bug), `verify` names what was passed; with it, nothing is passed."""
+    found = {}
+    for is_planted in (False, True):
+        world, seen = World(), []
+        with monkeypatch.context() as planted:
+            if is_planted:
+                planted.setattr(rollback, "admissible", lambda document, _ledger: rollback.checkpoints(document)[-1:])
+                planted.setattr(Ahead, "impossible", ())
+            ring = counted(seen, effect="irreversible", name="strategy_ring")
+
+            async def program(task, ring=ring):
+                if what == "effect":
+                    await task.using(key="ring").act(ring, 1)
+                elif not task.state["said"]:
+                    raise perdure.UsageError("somebody is to say something")
+                if task.strategy.name == "direct":
+                    raise LookupError("nothing")
+                return task.strategy.name
+
+            play = Play(
+                program,
+                state={"said": ""},
+                strategies=(Strategy("direct"), Strategy("careful", prompt="x")),
+                failures_max=1,
+            )
+            if what == "change":
+                with pytest.raises(perdure.UsageError):
+                    world.live(play)
+                change_by_hand(world)
+            try:
+                world.live(play)
+            except perdure.PerdureError:  # where what was said is gone, it is asked for again
+                assert is_planted
+        store = world.store()
+        verdict = asyncio.run(verify(store, "job"))
+        found[is_planted] = [one.what for one in verdict.findings]
+    assert [] == found[False]
+    assert ["passed"] == found[True]
+
+
+def change_by_hand(world):
+    """Take the task over, say something in its state, hand it back."""
+
+    async def change(runtime):
+        await runtime.take_over("job", by="ann")
+        await runtime.edit_state("job", [("said", "yes")])
+        await runtime.hand_back("job")
+
+    act_on(world, change)
