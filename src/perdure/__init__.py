@@ -9,6 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from perdure.core.health import HealthRules
+    from perdure.core.recovery import Rules
+    from perdure.core.retrying import Patience
+    from perdure.core.strategies import variations
     from perdure.engine.marking import Milestone, MilestoneView, milestone, request_checkpoint
     from perdure.engine.migrations import Migration, migration
     from perdure.engine.notifying import CommandHook, Webhook
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
         Unstorable,
         UsageError,
     )
+    from perdure.model.advice import Advice
     from perdure.model.effect import Effect, EffectKey
     from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
     from perdure.model.secret import SecretRef
@@ -68,6 +73,11 @@ _HOME: Final[dict[str, str]] = {
     "Effect": "perdure.model.effect:Effect",
     "EffectKey": "perdure.model.effect:EffectKey",
     "Strategy": "perdure.model.strategy:Strategy",
+    "variations": "perdure.core.strategies:variations",
+    "Advice": "perdure.model.advice:Advice",
+    "Rules": "perdure.core.recovery:Rules",
+    "Patience": "perdure.core.retrying:Patience",
+    "HealthRules": "perdure.core.health:HealthRules",
     "SecretRef": "perdure.model.secret:SecretRef",
     "Outcome": "perdure.model.outcome:Outcome",
     "Succeeded": "perdure.model.outcome:Succeeded",
@@ -102,11 +112,13 @@ _HOME.update({name: f"perdure.errors:{name}" for name in _ERRORS})
 __all__ = [
     "ActionFailed",
     "ActionTimedOut",
+    "Advice",
     "CheckFailed",
     "CommandHook",
     "Effect",
     "EffectKey",
     "Failed",
+    "HealthRules",
     "InDoubt",
     "Migration",
     "Milestone",
@@ -114,11 +126,13 @@ __all__ = [
     "NeedsHuman",
     "Outcome",
     "OutcomeUnknown",
+    "Patience",
     "PerdureError",
     "Program",
     "ReducerFailed",
     "ResumeDiverged",
     "RolledBack",
+    "Rules",
     "Runtime",
     "SecretRef",
     "StoreError",
@@ -145,6 +159,7 @@ __all__ = [
     "request_checkpoint",
     "spawn",
     "tool",
+    "variations",
 ]
 
 

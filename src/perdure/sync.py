@@ -148,6 +148,10 @@ class Runtime:
         """As `perdure.Runtime.report`."""
         return self._portal.call(self._inner.report, task, program)
 
+    def learned(self, *tasks: str) -> tuple[tuple[str, int, int], ...]:
+        """As `perdure.Runtime.learned`."""
+        return self._portal.call(self._inner.learned, *tasks)
+
     def result(self, task: str) -> Any:
         """As `perdure.Runtime.result`."""
         return self._portal.call(self._inner.result, task)

@@ -26,7 +26,8 @@ GROUPS = {
     "To begin": ("open", "program", "tool", "migration", "milestone", "request_checkpoint", "spawn"),
     "What you hold": ("Runtime", "Task", "Program", "Tool", "Migration", "Milestone", "MilestoneView"),
     "Hooks that reach people": ("Webhook", "CommandHook"),
-    "Values": ("Effect", "EffectKey", "Strategy", "SecretRef", "Outcome", "Succeeded", "Failed", "InDoubt"),
+    "Recovery": ("Strategy", "variations", "Advice", "Rules", "Patience", "HealthRules"),
+    "Values": ("Effect", "EffectKey", "SecretRef", "Outcome", "Succeeded", "Failed", "InDoubt"),
     "How a run ends without a result": (
         "TaskStopped", "TaskPaused", "TaskParked", "NeedsHuman", "ResumeDiverged", "TaskFailed", "TaskCancelled",
         "TaskBusy",

@@ -25,9 +25,10 @@
     exhausted         a dead end, and each strategy has had two rounds    Ask (Abandon when unattended)
     limit_reached     a dead end, and the program declares no strategies  Ask (Abandon when unattended)
 
-A **dead end** is the failures_max-th counted failure (verified progress takes one away); at once it is a request that
+A **dead end** is the failures_max-th counted failure (verified progress takes one away). At once it is a request that
 must not be sent again, an answer that is false, the second of two equal errors that come of the same call, and an end
-to which an earlier round of the same strategy has come. The first row that fits is taken. The journal decides: `decide` reads document and ledger of this task and nothing else.
+to which an earlier round of the same strategy has come. The first row that fits is taken. The journal decides: `decide`
+reads document and ledger of this task and nothing else.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     health: HealthRules = HEALTHY
     wait_inline_s: float = WAIT_INLINE_S  # a longer wait parks the task
     skips_waits: bool = False  # what a task already waits for when it is opened is not waited for
+    prior: tuple[tuple[str, int, int], ...] = ()  # (strategy, progress, failures) of earlier tasks, for new ones
     unattended: bool = False  # nobody can be asked: fail with the same package instead
     rolls_back: bool = True  # False: strategies are changed where the task stands
     changes_strategy: bool = True  # False: a rollback goes on with the same one

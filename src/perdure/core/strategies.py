@@ -6,8 +6,10 @@ have taught may come in with the task's start (`TaskStarted.prior`). Called by `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+
+import msgspec
 
 from perdure.limits import ROUNDS_MAX
 from perdure.model.document import Document
@@ -142,3 +144,38 @@ def _cost(ledger: Ledger, strategy: Strategy) -> float:
     if not record.progress or not progress or not actions:
         return 1.0
     return max(0.25, min(4.0, (record.actions / record.progress) / (actions / progress)))
+
+
+# --- making them ----------------------------------------------------------------------------------------------------
+def variations(
+    first: Strategy,
+    *,
+    prompts: Sequence[str] = (),
+    tools: Sequence[Sequence[str]] = (),
+    sources: Sequence[str] = (),
+    models: Sequence[str] = (),
+    more: Sequence[Change] = (),
+) -> tuple[Strategy, ...]:
+    """Return `first` and, for each thing given, a strategy that does that one thing otherwise: for `strategies=`.
+
+    `prompts`: other templates; `tools`: other orders or sets of tool names; `sources`, `models`: another one. `more`:
+    of "smaller_steps", "fresh_context", "ask" (a person is asked). Each is called by what it changes:
+    "template 1", "tools 1", "source books". Recovery picks among them by class of failure and by what has worked.
+    """
+    made = [first]
+    made += [msgspec.structs.replace(first, name=f"template {n}", prompt=one) for n, one in enumerate(prompts, 1)]
+    made += [msgspec.structs.replace(first, name=f"tools {n}", tools=tuple(one)) for n, one in enumerate(tools, 1)]
+    made += [msgspec.structs.replace(first, name=f"source {one}", source=one) for one in sources]
+    made += [msgspec.structs.replace(first, name=f"model {one}", model=one) for one in models]
+    made += [msgspec.structs.replace(first, name=one.replace("_", " "), change=one) for one in more]
+    return tuple(made)
+
+
+def learned(ledgers: Iterable[Ledger]) -> dict[str, tuple[int, int]]:
+    """Return (progress, failures) of each strategy, as those tasks have made of it: a prior for the next one."""
+    sums: dict[str, tuple[int, int]] = {}
+    for ledger in ledgers:
+        for name, record in ledger.tried.items():
+            progress, failures = sums.get(name, (0, 0))
+            sums[name] = (progress + record.progress, failures + record.failures)
+    return sums

@@ -16,6 +16,7 @@ import msgspec
 
 from perdure.codec import values
 from perdure.core.fold import Fold
+from perdure.core.strategies import learned
 from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
 from perdure.engine.ending import hand_back_line, hand_over, refuse_parked
 from perdure.engine.files import mend_files
@@ -69,6 +70,7 @@ class Runtime(Visits):
             raise UsageError(f"{called} is no program; write `@perdure.program` over it")
         arguments = checked_arguments(program, args or {})
         started = started_by(self._presence.holder, program, name, goal, arguments, workspace)
+        started = msgspec.structs.replace(started, prior=self._world.rules.prior)
         found = await self._find(name)
         if found is None or (new and found.is_finished):
             session = await self._opened(self._start(started, program.state))
@@ -199,6 +201,14 @@ class Runtime(Visits):
         """Return the live fold of a task held here, for those who compare it with the journal; None where it is not."""
         session = self._sessions.get(task)
         return session.fold if session else None
+
+    async def learned(self, *tasks: str) -> tuple[tuple[str, int, int], ...]:
+        """Return (strategy, progress, failures) as those tasks have made of each: `prior=` of `Rules` for new ones.
+
+        Reads only; a task may be at work, or ended. Raises TaskUnknown, TaskAmbiguous.
+        """
+        folds = [await load_fold(self.store, (await self.store.find(task)).task) for task in tasks]
+        return tuple((name, *record) for name, record in learned(fold.ledger for fold in folds).items())
 
     async def result(self, task: str) -> Any:  # noqa: ANN401
         """Return the recorded result of a succeeded task; None where there is none."""

@@ -8,7 +8,7 @@ import pytest
 
 from perdure.core import reckoning, recovery
 from perdure.core.recovery import TABLE, Rules, decide, observe
-from perdure.core.strategies import next_strategy
+from perdure.core.strategies import changes_of, learned, next_strategy, variations
 from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint
 from perdure.model.decision import (
@@ -302,4 +302,37 @@ def test_what_has_worked_here_comes_first():
     given = Ledger(name="t", strategies=(DIRECT, OUTLINE, tools))
     assert "tools" == next_strategy(given, 0, "tool").name
     given.tried = {"outline": Tried(progress=4), "tools": Tried(failures=5)}
+    assert "outline" == next_strategy(given, 0, "tool").name
+
+
+def test_variations_change_one_thing_each():
+    """The mission's three changes and the others, each called by what it is."""
+    first = Strategy("direct", prompt="a", tools=("x", "y"), source="web", model="m")
+    more = ("smaller_steps", "fresh_context", "ask")
+    made = variations(first, prompts=["b"], tools=[["y", "x"]], sources=["books"], models=["n"], more=more)
+    changed = [(one.name, changes_of(one, first)) for one in made]
+    assert [
+        ("direct", ()),
+        ("template 1", ("template",)),
+        ("tools 1", ("tools",)),
+        ("source books", ("source",)),
+        ("model n", ("model",)),
+        ("smaller steps", ("smaller_steps",)),
+        ("fresh context", ("fresh_context",)),
+        ("ask", ("ask",)),
+    ] == changed
+
+
+def test_what_earlier_tasks_have_learned_counts_as_if_this_one_had():
+    """A prior rides in the first entry; without it the order of the class decides."""
+    tools = Strategy("tools", prompt="a", tools=("x",))
+    earlier = Ledger(tried={"outline": Tried(progress=4), "tools": Tried(failures=5)})
+    prior = tuple((name, *record) for name, record in learned([earlier, earlier]).items())
+    assert (("outline", 8, 0), ("tools", 0, 10)) == prior
+    given = Ledger(name="t", strategies=(DIRECT, OUTLINE, tools))
+    assert "tools" == next_strategy(given, 0, "tool").name
+    started = e.TaskStarted(
+        name="t", goal="", driver=e.Driver(kind="inline"), holder=None, state=e.NOTHING, prior=prior
+    )
+    reckoning.start(given, started)
     assert "outline" == next_strategy(given, 0, "tool").name

@@ -178,3 +178,30 @@ def test_after_a_person_has_spoken_the_old_circle_counts_no_more_and_a_new_one_i
         asyncio.run(answer())
     assert ("cycle", 2) in noticed(world)[before:]
     assert ("run", 1) not in noticed(world)[before:]
+
+
+def test_what_a_task_has_learned_is_a_prior_for_the_next_one():
+    """The strategy that brought progress there is taken first here."""
+    tools = perdure.Strategy("tools", prompt="a", tools=("circling_look", "circling_wait"))
+    world = World()
+
+    async def program(task):
+        if task.strategy.name == "direct":
+            raise ValueError("a dead end")
+        await task.check("done", task.strategy.name == "outline")
+        return task.strategy.name
+
+    def play():
+        return Play(program, strategies=(DIRECT, tools, OUTLINE), failures_max=1)
+
+    assert "outline" == world.live(play(), "first")
+    assert ["direct", "tools", "outline"] == list(world.fold("first").ledger.tried)
+
+    async def ask():
+        async with world.runtime() as runtime:
+            return await runtime.learned("first")
+
+    prior = asyncio.run(ask())
+    assert {"outline": (1, 0)}.items() <= {name: (done, failed) for name, done, failed in prior}.items()
+    assert "outline" == world.live(play(), "second", rules=perdure.Rules(prior=prior))
+    assert "tools" not in {name for name, one in world.fold("second").ledger.tried.items() if one.rounds}
