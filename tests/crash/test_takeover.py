@@ -39,6 +39,7 @@ class Desk:
 
     def __init__(self, folder, base=None):
         self.folder = folder
+        self.started = []
         if base is not None:
             shutil.copytree(base, folder)
         (folder / "world").mkdir(parents=True, exist_ok=True)
@@ -52,10 +53,18 @@ class Desk:
 
     def spawn(self, *order, crash=""):
         """Type a command in a process of its own, and do not wait for it."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, *order, "--store", "store.db"],
             cwd=self.folder, env=self.environ(crash), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def end(self):
+        """End what still runs: a test that fails must leave nothing behind."""
+        for process in self.started:
+            process.kill()
+            process.communicate()
 
     def type(self, *order, crash=""):
         """Type a command; return exit code, what it printed, what it complained of."""
@@ -72,8 +81,7 @@ class Desk:
             os.environ.clear()
             os.environ.update(self.environ())
             file = os.open(said, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-            os.dup2(file, 1)
-            os.dup2(file, 2)
+            sys.stdout, sys.stderr = os.fdopen(os.dup(file), "w"), os.fdopen(file, "w")  # pytest has its own there
             crashpoints.arm(crash)
             code = 70
             with contextlib.suppress(BaseException):
@@ -123,7 +131,9 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path):
     """A fresh desk."""
-    return Desk(tmp_path)
+    made = Desk(tmp_path)
+    yield made
+    made.end()
 
 
 def judge(desk, *, edits=1):
@@ -141,17 +151,17 @@ def judge(desk, *, edits=1):
 @pytest.mark.parametrize("kind", ["verifiable", "irreversible", "idempotent"])
 def test_while_a_tool_runs_in_another_process(desk, kind):
     """It is fenced off in the middle of a payment; nobody makes that twice; the next prompt holds the edit."""
-    with desk.run(kind) as old:
-        desk.until_it_pays()
-        assert 0 == desk.type("take-over", "c", "--by", "ann")[0]
-        assert 0 == desk.type("state", "c", "--set", "amount=99")[0]
-        assert 0 == desk.type("hand-back", "c", "--say", "pay less")[0]
-        handed = len(desk.look()[0])
-        if kind != "idempotent":
-            code, _, err = desk.type("resume", "c", "-q")
-            assert (5, True) == (code, f"process {old.pid}" in err and f"clerk_{kind}" in err)
-        desk.go()
-        _, err = old.communicate(timeout=DEADLINE_S)
+    old = desk.run(kind)
+    desk.until_it_pays()
+    assert 0 == desk.type("take-over", "c", "--by", "ann")[0]
+    assert 0 == desk.type("state", "c", "--set", "amount=99")[0]
+    assert 0 == desk.type("hand-back", "c", "--say", "pay less")[0]
+    handed = len(desk.look()[0])
+    if kind != "idempotent":
+        code, _, err = desk.type("resume", "c", "-q")
+        assert (5, True) == (code, f"process {old.pid}" in err and f"clerk_{kind}" in err)
+    desk.go()
+    _, err = old.communicate(timeout=DEADLINE_S)
     assert (5, True) == (old.returncode, "another process" in err or "taken over by ann" in err)
     journal, _ = desk.look()
     (taken,) = [entry.header.seq for entry in journal if isinstance(entry.payload, e.TaskTakenOver)]
@@ -174,11 +184,11 @@ def test_while_a_tool_runs_in_another_process(desk, kind):
 
 def test_a_process_that_goes_on_while_a_person_has_the_task_is_told_so(desk):
     """Its own last words name who, and the line to type; the task is listed as theirs."""
-    with desk.run("verifiable") as old:
-        desk.until_it_pays()
-        assert 0 == desk.type("take-over", "c", "--by", "ann")[0]
-        desk.go()
-        _, err = old.communicate(timeout=DEADLINE_S)
+    old = desk.run("verifiable")
+    desk.until_it_pays()
+    assert 0 == desk.type("take-over", "c", "--by", "ann")[0]
+    desk.go()
+    _, err = old.communicate(timeout=DEADLINE_S)
     assert 5 == old.returncode
     assert err.strip().endswith("was taken over by ann; this process stops; next: perdure hand-back c")
     shown = json.loads(desk.type("show", "c", "--json")[1])
@@ -189,11 +199,11 @@ def test_a_process_that_goes_on_while_a_person_has_the_task_is_told_so(desk):
 
 def test_killed_behind_its_claim_a_takeover_leaves_a_task_that_can_be_taken_over(desk):
     """The old process is fenced off all the same, and told that another has the task."""
-    with desk.run("verifiable") as old:
-        desk.until_it_pays()
-        assert -signal.SIGKILL == desk.type("take-over", "c", crash="during_recovery:2")[0]
-        desk.go()
-        _, err = old.communicate(timeout=DEADLINE_S)
+    old = desk.run("verifiable")
+    desk.until_it_pays()
+    assert -signal.SIGKILL == desk.type("take-over", "c", crash="during_recovery:2")[0]
+    desk.go()
+    _, err = old.communicate(timeout=DEADLINE_S)
     assert (5, True) == (old.returncode, "another process (epoch 2)" in err)
     for order in (("take-over", "c"), ("state", "c", "--set", "amount=99"), ("hand-back", "c"), ("resume", "c", "-q")):
         assert 0 == desk.type(*order)[0]
@@ -205,8 +215,8 @@ def killed(tmp_path_factory):
     """A desk whose clerk was killed when the payment was made and its outcome not written."""
     desk = Desk(tmp_path_factory.mktemp("killed"))
     desk.go()
-    with desk.run("verifiable", crash="after_effect:2") as old:
-        old.communicate(timeout=DEADLINE_S)
+    old = desk.run("verifiable", crash="after_effect:2")
+    old.communicate(timeout=DEADLINE_S)
     assert -signal.SIGKILL == old.returncode
     assert 1 == len(desk.lines("paid"))
     return desk.folder
