@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from perdure.errors import ConfigInvalid
+from perdure.limits import HEALTH_WINDOW
 
 FOLDER: Final = ".perdure"
 DATABASE: Final = "perdure.db"
@@ -28,6 +29,7 @@ NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _SIZE: Final = re.compile(r"(\d+)\s*([KMG]i?B)", re.IGNORECASE)
+_SHARE: Final = re.compile(r"(\d{1,2}|100)\s*% of (\d+)(?: calls)?")
 _UNITS: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})
 
@@ -51,6 +53,7 @@ SETTINGS: Final = (
     Setting("store", str, "", "where tasks are kept: a path or a URL (sqlite:///path, memory://)"),
     Setting("app", str, "", "the program to run tasks with, instead of the recorded one: pkg.mod:fn or file.py:fn"),
     Setting("model", str, "", "what thinks behind `perdure run GOAL`"),
+    Setting("health_min", str, "50 % of 6", "a tool or provider is bad where fewer of its newest calls are valid"),
     Setting("unattended", bool, False, "a task that needs a person fails instead, with the same facts"),
     Setting("log_dir", str, "", "folder for live log files, one set per task; empty: none"),
     Setting("log_keep", str, "10 MB x 5", "how much of each task's log is kept: size of a file x files[, days d]"),
@@ -97,6 +100,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         if found is None:
             raise ConfigInvalid(self.chosen[key].origin, f'{key} must be a size like "64 MiB" or "10 MB", not {text!r}')
         return int(found[1]) * _UNITS[found[2].lower()]
+
+    def share(self, key: str) -> tuple[float, int]:
+        """Return the value of a setting that is a share of so many: "50 % of 6" is (0.5, 6). Raises ConfigInvalid."""
+        text = self.text(key)
+        found = _SHARE.fullmatch(text.strip())
+        if found is None or not 0 < int(found[2]) <= HEALTH_WINDOW:
+            wanted = f'a share of 1 to {HEALTH_WINDOW} calls like "50 % of 6"'
+            raise ConfigInvalid(self.chosen[key].origin, f"{key} must be {wanted}, not {text!r}")
+        return int(found[1]) / 100, int(found[2])
 
 
 def load_config(

@@ -49,6 +49,7 @@ def test_each_value_knows_where_it_came_from(places):
     assert {
         "app": "flag --app",
         "model": "PERDURE_MODEL",
+        "health_min": "default",
         "unattended": str(places / "home" / ".config" / "perdure" / "config.toml"),
         "store": f"found {places / 'project' / '.perdure'}",
         "log_dir": "flag --log-dir",
@@ -66,7 +67,7 @@ def test_each_value_knows_where_it_came_from(places):
         ("stroe = 'x'", "did you mean 'store'?"),
         (
             "zzz = 1",
-            "known are app, log_dir, log_keep, model, notify_command, notify_url, store, unattended, ",
+            "known are app, health_min, log_dir, log_keep, model, notify_command, notify_url, store, unattended, ",
         ),
         ("unattended = 'yes'", "true or false"),
         ("store = 3", "text in quotes"),

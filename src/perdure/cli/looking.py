@@ -147,6 +147,8 @@ def _about(row: Row) -> str:
     reason = row.summary.reason
     if row.summary.taken_at:
         return f" (taken over by {reason.removeprefix(TAKEOVER)}, {_minute(row.summary.taken_at)})"
+    if row.standing == "parked":
+        return f" until {_minute(row.summary.until)}"
     return f" ({reason.partition(':')[0]})" if reason and row.standing in {"needs_human", "paused", "failed"} else ""
 
 
@@ -199,6 +201,8 @@ def _say_show(shown: Show) -> None:
         ("alarm", shown.alarm),
         ("actions", f"{shown.actions} settled, {shown.failed_actions} of them failed"),
         ("failures", f"{shown.failures} of {shown.failures_max} counted, {shown.rollbacks} rollbacks"),
+        ("health", "; ".join(map(str, shown.health))),
+        ("waits for", ", ".join(shown.waits)),
         ("last error", shown.last_error),
         ("checkpoints", ", ".join(mark.name for mark in shown.checkpoints)),
         ("tokens", f"{shown.tokens_in} in, {shown.tokens_out} out" if shown.tokens_in or shown.tokens_out else ""),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from perdure.cli.terminal import complain, is_live, status
+from perdure.logs.plain import moment
 
 _TEXT_MAX: Final = 160
 _BETWEEN: Final = frozenset({"action_settled", "action_found"})  # the next event follows at once
@@ -18,6 +19,10 @@ _RULES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "decision": lambda fields: f"decided: {fields.get('decision')} ({fields.get('row')}): {fields.get('error')}",
     "rolled_back": lambda fields: f"rolled back to {fields.get('checkpoint')}",
     "program_called": lambda fields: f"attempt {fields['attempt']}" if fields.get("attempt", 1) > 1 else "",
+    "waiting": lambda fields: f"waiting until {moment(fields['until'])[:19]}: {fields.get('reason')}",
+    "health_changed": lambda fields: (
+        f"{fields.get('of')} is {'bad' if fields.get('is_bad') else 'good again'}: " + str(fields.get("text"))
+    ),
     "stopped": lambda fields: f"stopped: {fields.get('status')}",
 }
 

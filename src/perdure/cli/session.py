@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import math
 import shlex
 import signal
 from collections.abc import Awaitable, Callable
@@ -11,11 +12,13 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+import msgspec
+
 from perdure.cli.leaving import hurried, leave_at_ctrl_c, leave_now
 from perdure.cli.progress import Progress
 from perdure.cli.terminal import complain, say, say_json, status
 from perdure.config import Config
-from perdure.engine.opening import open_runtime
+from perdure.engine.opening import open_runtime, rules_of
 from perdure.engine.runtime import Runtime
 from perdure.errors import PerdureError, TaskParked, TaskStopped
 from perdure.limits import STOP_GRACE_S
@@ -37,6 +40,10 @@ class Shown(Protocol):
     def as_json(self) -> bool: ...  # noqa: D102
     @property
     def quiet(self) -> bool: ...  # noqa: D102
+    @property
+    def wait(self) -> bool: ...  # noqa: D102
+    @property
+    def now(self) -> bool: ...  # noqa: D102
 
 
 class Session:
@@ -47,6 +54,7 @@ class Session:
     def __init__(self, config: Config, options: Shown) -> None:
         self._config = config
         self._as_json = options.as_json
+        self._waits, self._skips_waits = options.wait, options.now
         self._progress = Progress(self._say_start, quiet=options.quiet)
         self._tell = complain if options.as_json else say
         self._stack = AsyncExitStack()
@@ -55,9 +63,15 @@ class Session:
 
     async def __aenter__(self) -> Self:
         place = self._config.text("store")
-        unattended = self._config.is_on("unattended")
+        rules = rules_of(self._config)
+        rules = msgspec.structs.replace(
+            rules,
+            unattended=self._config.is_on("unattended"),
+            wait_inline_s=math.inf if self._waits else rules.wait_inline_s,
+            skips_waits=self._skips_waits,
+        )
         notifiers = self._notifiers()
-        opening = open_runtime(place, hooks=(self._progress, *notifiers), unattended=unattended)
+        opening = open_runtime(place, hooks=(self._progress, *notifiers), rules=rules)
         self.runtime = await self._stack.enter_async_context(opening)
         loop = asyncio.get_running_loop()
         if notifiers:

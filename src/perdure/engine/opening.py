@@ -10,7 +10,8 @@ from typing import cast
 import msgspec
 
 from perdure.clock import SystemClock
-from perdure.config import find_place
+from perdure.config import Config, find_place, load_config
+from perdure.core.health import HealthRules
 from perdure.core.recovery import Rules
 from perdure.engine.runtime import Runtime
 from perdure.engine.scribe import Scribe, find_log_files
@@ -21,6 +22,12 @@ from perdure.ports import Clock, Hook, Ids, Store
 from perdure.stores.opening import open_store
 
 
+def rules_of(config: Config) -> Rules:
+    """Return the settings of recovery as configured. Raises ConfigInvalid."""
+    valid_min, calls_min = config.share("health_min")
+    return Rules(health=HealthRules(valid_min=valid_min, calls_min=calls_min))
+
+
 @contextlib.asynccontextmanager
 async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keyword of its own
     store: str | os.PathLike[str] | Store | None = None,
@@ -28,6 +35,7 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     hooks: Sequence[Hook] = (),
     unattended: bool = False,
     rules: Rules | None = None,
+    wait_inline_s: float | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
     lease_ttl_s: float = LEASE_TTL_S,
@@ -37,18 +45,23 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
 
     `store`: a URL (`sqlite:///path.db`, `memory://`), a path, or a store; None: the nearest `.perdure/` upwards, else
     `./.perdure/perdure.db`. `unattended`: where a person would be asked, the task fails instead. `rules`: the
-    settings of recovery, where they are not the usual ones. `lease_ttl_s`: after
-    so many seconds without a beat a holder that still lives may be followed; the same for all who share a store.
+    settings of recovery, where they are not the usual ones. `wait_inline_s`: a longer wait parks the task, a shorter
+    one is waited for here; 300 where nothing is said. `lease_ttl_s`: after so many seconds without a beat a holder that
+    still lives may be followed; the same for all who share a store.
     `log_dir`: folder for live log files, "" for none; None: as configured, none for a store of the caller's. Raises
     StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
     """
     clock = clock or SystemClock()
     is_ours = store is None or isinstance(store, str | os.PathLike)
     files = find_log_files(log_dir) if log_dir is not None or is_ours else None
+    rules = rules or (rules_of(load_config()) if is_ours else Rules())
     place = cast("str", store) if is_ours else ""
     opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
-    rules = rules or Rules()
-    rules = msgspec.structs.replace(rules, unattended=rules.unattended or unattended)
+    rules = msgspec.structs.replace(
+        rules,
+        unattended=rules.unattended or unattended,
+        wait_inline_s=rules.wait_inline_s if wait_inline_s is None else wait_inline_s,
+    )
     try:
         runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
         runtime.scribe = Scribe(opened, clock, files)

@@ -72,7 +72,7 @@ async def _wait_for_turn(session: Session, work: Work, providers: Providers) -> 
         now = clock.now()
         left_s = found.until - clock.monotonic() if found.until else min(HOLD_LOOK_S * 2**number, BREAKER_CEILING_S)
         until = now + int(left_s * _SECOND)
-        if now >= written or (found.until and until > written + _SECOND):
+        if until > written + _SECOND if found.until else now >= written:
             written, number = until, number + 1
             await _write_wait(session, work, e.WaitBegan(provider=provider, until=until, reason=found.reason))
         if found.until and left_s > session.world.rules.wait_inline_s:

@@ -11,8 +11,9 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.config import load_config
-from perdure.core import rollback
+from perdure.core import health, rollback
 from perdure.core.fold import Fold
+from perdure.core.health import Rate
 from perdure.core.resume import rule_for
 from perdure.core.strategies import all_rounds
 from perdure.engine.loading import load_fold, read_entry
@@ -97,6 +98,8 @@ class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed_actions: int = 0
     failures: int = 0
     failures_max: int = 0
+    health: tuple[Rate, ...] = ()  # of the newest calls of each tool and provider
+    waits: tuple[str, ...] = ()  # providers for which a call waits, each with until when
     rollbacks: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -145,6 +148,8 @@ async def show(store: Store, name: str) -> Show:
         failed_actions=ledger.failed_actions,
         failures=ledger.failures,
         failures_max=ledger.failures_max,
+        health=health.rates(ledger),
+        waits=tuple(f"{name} until {moment(until)}" for name, until in ledger.waits.items()),
         rollbacks=ledger.rollbacks,
         tokens_in=ledger.tokens_in,
         tokens_out=ledger.tokens_out,
