@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import perdure
+from perdure.core import strategies
 from perdure.core.classify import elsewhere, rows
 from perdure.core.effects_table import POINTS, RESUME, ROLLBACK
 from perdure.core.recovery import TABLE
@@ -52,6 +53,16 @@ def render_kinds() -> str:
     classes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
     lines = source.splitlines()
     return "\n\n".join(_kind(name, number, classes[kind.__name__], lines) for number, name, kind in KINDS)
+
+
+def render_order() -> str:
+    """Return what is changed first, by class of failure."""
+    rows = [
+        f"| `{kind}`{' (only by `fall_back`)' if kind in strategies.ELSEWHERE else ''} | "
+        f"{', '.join(change.replace('_', ' ') for change in changes)} |"
+        for kind, changes in strategies.ORDER.items()
+    ]
+    return "\n".join(["| class | what is changed first |", "|---|---|", *rows])
 
 
 def render_decisions() -> str:
@@ -131,6 +142,7 @@ def render_task() -> str:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "kinds": ("journal.md", render_kinds),
     "decisions": ("recovery.md", render_decisions),
+    "order": ("recovery.md", render_order),
     "classes": ("recovery.md", render_classes),
     "effects": ("../explanation/effects.md", render_effects),
     "names": ("api.md", render_names),
