@@ -156,7 +156,9 @@ def part_of(page: str, part: str) -> str:
     found = re.search(_marks(part), page, re.DOTALL)
     if found is None:
         raise ValueError(f"no part {part!r}: write <!-- {part}: begin --> and <!-- {part}: end -->")
-    return found[2].strip("\n")
+    if not (text := found[2].strip("\n")):
+        raise ValueError(f"part {part!r} is empty: write anything into it")
+    return text
 
 
 def write_all() -> list[str]:
