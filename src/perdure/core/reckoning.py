@@ -10,7 +10,6 @@ import msgspec
 
 from perdure.core import health, rollback, watching
 from perdure.core.recovery import signature_of
-from perdure.limits import GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.advice import Advice
 from perdure.model.decision import ChangeStrategy, Condense, Decision, Nudge, Park, Pause, Reask, Retry, RollBack
@@ -61,7 +60,7 @@ def note_decision(document: Document, ledger: Ledger, taken: e.DecisionTaken) ->
     A strategy that is left has had a round, also where nobody has chosen it, or before the last progress.
     """
     decision = msgspec.json.decode(bytes(taken.decision), type=Decision)
-    ledger.decided, ledger.decided_row, ledger.is_undecided = decision, taken.row, False
+    ledger.decided, ledger.is_undecided = decision, False
     match decision:
         case Reask(error, rephrase):
             _advise(ledger, Advice("rephrase" if rephrase else "reask", error))
@@ -172,11 +171,6 @@ def note_action(document: Document, ledger: Ledger, action: OpenAction) -> None:
     _record(ledger, strategy).actions += 1
     if action.is_source and strategy.source:
         document.first_uses.setdefault(strategy.source, action.intent)
-
-
-def gist_of(arguments: bytes) -> bytes:
-    """Return what is kept of an action's arguments while it is open."""
-    return arguments[:GIST_BYTES]
 
 
 def strategy_of(document: Document, ledger: Ledger) -> Strategy:

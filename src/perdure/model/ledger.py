@@ -148,7 +148,6 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     firing: Firing | None = None  # what shows it
     alarm: Failure | None = None  # noticed beside the program, which is still to be left for it
     decided: Decision | None = None  # and not yet obeyed
-    decided_row: str = ""
     tried: dict[str, Tried] = {}  # by strategy
     proven: dict[str, int] = {}  # checks that have passed on any branch: name -> seq
     quarantined: list[str] = []  # sources whose word was found wrong
