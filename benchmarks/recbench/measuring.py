@@ -54,8 +54,7 @@ def measure(world: str, scenario: str, arm: str, seed: int, played: Played) -> R
     is_complete = kit.is_complete()
     succeeded = played.ending == "succeeded"
     firings = [entry.header.at for entry in played.entries if _is_firing(entry)]
-    start = played.entries[0].header.at if played.entries else 0
-    noticed, false_stops = _compare_loops(played, [(at - start) / 1_000_000 for at in firings])
+    noticed, false_stops = _compare_loops(played, [(at - played.began_at) / 1_000_000 for at in firings])
     return Record(
         world=world,
         scenario=scenario,
@@ -118,11 +117,13 @@ def _told(played: Played, fault: Injected) -> tuple[str, str]:
 
 def _outcome_of(played: Played, fault: Injected) -> e.ActionSettled | None:
     """Return the outcome that came of a fault; None where the process died before it was written."""
-    start = played.entries[0].header.at
     same = [other.at_s for other in played.kit.faults if other.action == fault.action and other.number > fault.number]
     for entry in played.entries:
-        payload, at_s = entry.payload, (entry.header.at - start) / 1_000_000
-        if not isinstance(payload, e.ActionSettled) or payload.action != fault.action or at_s < fault.at_s:
+        payload, at_s = entry.payload, (entry.header.at - played.began_at) / 1_000_000
+        if at_s < fault.at_s or getattr(payload, "action", "") != fault.action:
             continue
-        return payload if not any(other <= at_s for other in same) else None
+        if isinstance(payload, e.ActionIntended) and at_s > fault.at_s:
+            return None  # sent again: whoever had met the fault was dead before he could say so
+        if isinstance(payload, e.ActionSettled):
+            return payload if not any(other <= at_s for other in same) else None
     return None

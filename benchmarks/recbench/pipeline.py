@@ -253,4 +253,5 @@ async def _look(run: Run, lives: int, ending: tuple[str, str]) -> Played:
         lives=lives,
         settled_by_hand=0,
         lasted_s=world.clock.monotonic(),
+        began_at=int(run.began_s * 1_000_000),
     )

@@ -50,6 +50,7 @@ class Played(msgspec.Struct, kw_only=True):
     lives: int
     settled_by_hand: int
     lasted_s: float
+    began_at: int  # the world's second 0 in the time of the journal: UTC, microseconds
 
 
 class Run:
@@ -58,6 +59,7 @@ class Run:
     def __init__(self, kit: str, scenario: Scenario, arm: Arm, seed: int) -> None:
         self.arm = arm
         self.clock = FakeClock()
+        self.began_at = self.clock.now()
         self.memory = MemoryWorld()
         self.world = KITS[kit](Truth(seed, scenario), self.clock, knows=arm.knows)
         self.loop = VirtualLoop(self.clock)
@@ -170,6 +172,7 @@ def play(kit: str, scenario: Scenario, arm: Arm, seed: int) -> Played:
         lives=run.lives,
         settled_by_hand=run.settled,
         lasted_s=run.clock.monotonic(),
+        began_at=run.began_at,
     )
 
 

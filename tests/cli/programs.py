@@ -132,3 +132,25 @@ async def threads(task):
     """Call what cannot be stopped, and stop."""
     await task.act_outcome(hang)
     return "done"
+
+
+class BusyError(Exception):
+    """A service that wants to be left alone for an hour."""
+
+    failure_class, retry_after_s = "throttled", 3600.0
+
+
+@perdure.tool(effect="pure", provider="busy service")
+async def busy() -> str:
+    """Is busy once."""
+    first = not Path("asked.txt").exists()
+    Path("asked.txt").touch()
+    if first:
+        raise BusyError("come back in an hour")
+    return "answer"
+
+
+@perdure.program
+async def patient(task):
+    """Ask a busy service."""
+    return await task.act(busy)

@@ -168,3 +168,18 @@ def test_what_a_notified_command_is_given_is_no_unknown_variable():
     """A `perdure doctor` in such a command has nothing to say about them."""
     given = {"PERDURE_TASK_ID": "1", "PERDURE_TASK_NAME": "x", "PERDURE_MODLE": "y"}
     assert {"PERDURE_MODLE": "PERDURE_MODEL"} == unknown_variables(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("50 % of 6", (0.5, 6)), ("100% of 20 calls", (1.0, 20)), ("0 % of 1", (0, 1))]
+)
+def test_a_share_is_percent_and_calls(places, text, share):
+    """As the thresholds of health are written."""
+    assert share == load(places, PERDURE_HEALTH_MIN=text).share("health_min")
+
+
+@pytest.mark.parametrize("text", ["101 % of 6", "50 % of 0", "50 % of 21", "6 of 12", "half"])
+def test_what_is_no_share_is_refused(places, text):
+    """With the place, and an example."""
+    with pytest.raises(ConfigInvalid, match=r"PERDURE_HEALTH_MIN.*50 % of 6"):
+        load(places, PERDURE_HEALTH_MIN=text).share("health_min")

@@ -441,7 +441,11 @@ def _rolled_back(fold: Fold, header: Header, _payload: e.RolledBackEntry, _patch
 
 def _in_ledger(note: Callable[[Ledger, Any], None]) -> Callable[..., None]:
     """Return the rule of an entry that concerns the ledger alone."""
-    return lambda fold, _header, payload, _patched: note(fold.ledger, payload)
+
+    def rule(fold: Fold, _header: Header, payload: e.Payload, _patched: bool) -> None:  # noqa: FBT001
+        note(fold.ledger, payload)
+
+    return rule
 
 
 def _recorded_only(_fold: Fold, _header: Header, _payload: e.Payload, _patched: bool) -> None:  # noqa: FBT001
