@@ -18,11 +18,6 @@ LONG_TOKENS: Final = 140_000  # of the page that is too long
 READERS: Final = ("lantern", "map", "compass")
 
 
-def right_value(truth_seed: int, goal: int) -> int:
-    """Return what is true of `goal`: an amount, or a door."""
-    return 1000 + (truth_seed * 7919 + goal * 104_729) % 9000
-
-
 class Kit(World):
     """What both worlds do."""
 
@@ -38,7 +33,7 @@ class Kit(World):
 
     def value(self, goal: int) -> int:
         """Return the right value."""
-        return right_value(self.truth.seed, goal)
+        return self.truth.chance("value", goal).between(1_000, 9_999)
 
     def read(self, goal: int, source: int) -> dict[str, Any]:
         """Return what `source` says of `goal`: the truth, an old value, a wrong one."""

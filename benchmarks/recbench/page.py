@@ -35,10 +35,11 @@ agent loop as a user would write it: ask the model for a call, make the call, ha
 _SET_UP: Final = """\
 ## What is played
 
-A task has six sub-goals. What the agent cannot see: strategy *s* can solve sub-goal *k* with probability {able}, and
-how it fails where it cannot (a check that fails, a tool that refuses, a refusal of the provider, garbage, a loop). The
-stand-in of the model reads the strategy from prompt, model and source of the request; where these do not fit each
-other, it can solve nothing. A loop ends by a hint, by a fresh context, or only by another strategy, as drawn.
+A task has six sub-goals. What the agent cannot see: which of its three strategies can solve which sub-goal (with
+probability {able}), and how the others fail: a check that fails, a tool that refuses, a refusal of the provider,
+garbage, a loop. The stand-in of the model reads the strategy from prompt, model, source and tools of the request;
+where these do not fit each other, it can solve nothing. A loop ends by a hint, by a fresh context, or only by another
+strategy, as drawn.
 
 - **Desk (W2)**: orders and money. Reading is pure, a reservation has a key and is taken back by a function, a charge
   has a key and cannot be taken back, a mail has no key and cannot be taken back. Memory store, virtual time.
@@ -270,8 +271,8 @@ def _costs(cells: Cells) -> str:
         lives = sum(record.lives for record in records) / len(records)
         given_up = f"{sum(hopeless) / len(hopeless):.0f}" if hopeless else "–"
         figures = (
-            f"{cost_of(records):.0f}",
-            f"{waste_of(records):.0f}",
+            _number(cost_of(records)),
+            _number(waste_of(records)),
             given_up,
             f"{back:.1f}",
             f"{lives:.1f}",
@@ -299,7 +300,7 @@ def _costs(cells: Cells) -> str:
 def _times(cells: Cells) -> str:
     ours, best = (_recovered(cells.of(truth.ALL.name, arm, ("desk", "maze"))) for arm in ("perdure", "oracle"))
     rows = [
-        f"| {what} | {len(times)} | {median(times):.0f} s | {_last(times):.0f} s | {median(best.get(what, [])):.0f} s |"
+        f"| {what} | {len(times)} | {median(times):.0f} s | {_last(times):.0f} s | {_seconds(best.get(what, []))} |"
         for what, times in sorted(ours.items())
     ]
     return "\n".join(
@@ -457,6 +458,14 @@ def _of(share: Share) -> str:
 
 def _last(times: Sequence[float]) -> float:
     return sorted(times)[int(len(times) * 0.9)]
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if math.isfinite(value) else "–"
+
+
+def _seconds(times: Sequence[float]) -> str:
+    return f"{median(times):.0f} s" if times else "–"
 
 
 def _calls(value: float) -> str:

@@ -158,7 +158,7 @@ class Run(msgspec.Struct, frozen=True):
 
     def world(self) -> Pipeline:
         """Return the world as it was written down last."""
-        truth = Truth(self.seed, self.scenario)
+        truth = Truth("files", self.seed, self.scenario)
         return Pipeline(truth, self.began_s, self.folder, knows=self.arm.knows)
 
 

@@ -61,7 +61,7 @@ class Run:
         self.clock = FakeClock()
         self.began_at = self.clock.now()
         self.memory = MemoryWorld()
-        self.world = KITS[kit](Truth(seed, scenario), self.clock, knows=arm.knows)
+        self.world = KITS[kit](Truth(kit, seed, scenario), self.clock, knows=arm.knows)
         self.loop = VirtualLoop(self.clock)
         self.lives = 0
         self.settled = 0

