@@ -425,10 +425,6 @@ def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _pat
     fold.document.changed = header.seq
 
 
-def _lesson_learned(fold: Fold, _header: Header, payload: e.LessonLearned, _patched: bool) -> None:  # noqa: FBT001
-    fold.ledger.lessons.append(payload.text)
-
-
 def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandoned, _patched: bool) -> None:  # noqa: FBT001
     fold.ledger.rollback = fold.ledger.decided = None
 
@@ -498,7 +494,7 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.HealthChanged: _in_ledger(health.note_changed),
     e.WaitBegan: _in_ledger(health.note_wait),
     e.StrategyChosen: _strategy_chosen,
-    e.LessonLearned: _lesson_learned,
+    e.LessonLearned: _in_ledger(lambda ledger, learned: ledger.lessons.append(learned.text)),
     e.RollbackBegan: _in_ledger(rollback.begin),
     e.RollbackAbandoned: _rollback_abandoned,
     e.RolledBackEntry: _rolled_back,
