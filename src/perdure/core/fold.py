@@ -142,7 +142,6 @@ def _task_paused(fold: Fold, _header: Header, payload: e.TaskPausedEntry, _patch
 def _task_parked(fold: Fold, _header: Header, payload: e.TaskParkedEntry, _patched: bool) -> None:  # noqa: FBT001
     _set_status(fold, "parked", payload.reason)
     fold.ledger.until = payload.until
-    reckoning.note_park(fold.ledger, payload)
 
 
 def _question_asked(fold: Fold, _header: Header, payload: e.QuestionAsked, _patched: bool) -> None:  # noqa: FBT001
@@ -261,7 +260,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     action = ledger.open.pop(payload.action, None)
     if action is None:
         return  # a late word on something that was settled already: it stays in the journal, nothing follows
-    health.note_call(ledger, action, payload)
+    health.note_call(ledger, action, payload, header.at)
     if payload.outcome == "in_doubt":
         ledger.failed_provider = action.provider
         ledger.open[payload.action] = msgspec.structs.replace(action, in_doubt=True)

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.limits import HEALTH_CALLS_MIN, HEALTH_KEYS_MAX, HEALTH_VALID_MIN, HEALTH_WINDOW
+from perdure.limits import HEALTH_CALLS_MIN, HEALTH_KEYS_MAX, HEALTH_VALID_MIN, HEALTH_WINDOW, TOLD_WAIT_MAX_S
 from perdure.model import entry as e
 from perdure.model.failure import PASSING, ErrorRecord, Failure, FailureClass
 from perdure.model.ledger import Ledger, OpenAction, Window
@@ -57,8 +57,8 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # --- the fold's part ------------------------------------------------------------------------------------------------
-def note_call(ledger: Ledger, action: OpenAction, settled: e.ActionSettled) -> None:
-    """A call has ended."""
+def note_call(ledger: Ledger, action: OpenAction, settled: e.ActionSettled, at: int) -> None:
+    """A call has ended at `at` (UTC, microseconds). A wait that its provider asks for stands from here on."""
     error = settled.error
     ok = valid = 1
     if error is not None:
@@ -72,7 +72,10 @@ def note_call(ledger: Ledger, action: OpenAction, settled: e.ActionSettled) -> N
     _shift(ledger, _TOOL + action.tool, ok, valid)
     if action.provider and (error is None or error.failure_class not in _OF_THE_CALLER):
         window = _shift(ledger, _PROVIDER + action.provider, ok, valid)
-        window.faults += error is not None and error.failure_class in PASSING
+        if error is not None and error.failure_class in PASSING:
+            window.faults += 1
+            if error.wait_s > 0:
+                ledger.waits[action.provider] = at + told_us(error)
 
 
 def note_check(ledger: Ledger, *, passed: bool) -> None:
@@ -128,6 +131,11 @@ def judge(ledger: Ledger, tool: str, provider: str, rules: HealthRules) -> e.Hea
         return None
     succeeded = (window.ok & newest).bit_count()
     return e.HealthChanged(of=key, is_bad=is_bad, calls=calls, succeeded=succeeded, valid=valid)
+
+
+def told_us(error: ErrorRecord) -> int:
+    """Return how long the other side wants to be left alone, in microseconds."""
+    return int(min(error.wait_s, TOLD_WAIT_MAX_S) * 1_000_000)
 
 
 def sentence(changed: e.HealthChanged) -> str:

@@ -90,12 +90,6 @@ def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
             ledger.decided = None
 
 
-def note_park(ledger: Ledger, parked: e.TaskParkedEntry) -> None:
-    """What a task is parked for is still waited for by whoever opens it before its time."""
-    if ledger.decided is None:
-        ledger.decided = Retry(parked.until)
-
-
 def note_pause(ledger: Ledger) -> None:
     """The task stands: whoever goes on with it has made room where that was decided on."""
     if isinstance(ledger.decided, Pause):

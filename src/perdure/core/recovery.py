@@ -39,7 +39,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.core import retrying, rollback, strategies
+from perdure.core import health, retrying, rollback, strategies
 from perdure.core.health import HEALTHY, HealthRules
 from perdure.core.retrying import PATIENT, Patience
 from perdure.limits import LESSON_BYTES_MAX, NUDGES_MAX, REASKS_MAX, ROUNDS_MAX, WAIT_INLINE_S
@@ -186,7 +186,7 @@ def _wait_for_world(failure: Failure, ledger: Ledger, rules: Rules, now: int) ->
         return Pause(said), "disk_full"
     if failure.failure_class == "auth":
         return _ask(rules, f"a key or a right is missing, or no longer good: {said}", "auth"), "auth"
-    until = max(error.until, now + retrying.told_us(error) if error.wait_s > 0 else 0)
+    until = max(error.until, now + health.told_us(error) if error.wait_s > 0 else 0)
     if until > now and retrying.is_in_budget(ledger, rules.patience):
         return Park(max(until, now + retrying.backoff_us(ledger, rules.patience)), said), "quota"
     return _ask(rules, f"a quota or credit is used up: {said}", "quota"), "quota_gone"

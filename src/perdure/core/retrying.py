@@ -24,7 +24,6 @@ from perdure.limits import (
     RETRIES_MAX,
     RETRY_BASE_S,
     RETRY_CEILING_S,
-    TOLD_WAIT_MAX_S,
 )
 from perdure.model.failure import ErrorRecord
 from perdure.model.ledger import Ledger
@@ -70,14 +69,9 @@ def pause_us(ledger: Ledger, error: ErrorRecord, patience: Patience) -> int:
     backoff = backoff_us(ledger, patience)
     if not error.wait_s > 0:  # nor where it is no number
         return backoff
-    told = told_us(error)
+    told = health.told_us(error)
     spread = min(told * _SPREAD, _SPREAD_MAX_S * 1_000_000)
     return max(told + int(chance_of(ledger) * spread), backoff)
-
-
-def told_us(error: ErrorRecord) -> int:
-    """Return how long the other side wants to be left alone, in microseconds."""
-    return int(min(error.wait_s, TOLD_WAIT_MAX_S) * 1_000_000)
 
 
 def backoff_us(ledger: Ledger, patience: Patience) -> int:

@@ -153,7 +153,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     quarantined: list[str] = []  # sources whose word was found wrong
     health: dict[str, Window] = {}  # by "tool NAME", "provider NAME", and "checks"
     ailing: int = 0  # how many of these are bad
-    waits: dict[str, int] = {}  # until when a call waits for its provider, as it was written
+    waits: dict[str, int] = {}  # by provider: until when nobody calls it, as told or as it was written
     rollbacks: int = 0
     rollbacks_in_row: int = 0  # decided here, since the last verified progress
     rollback: Rollback | None = None

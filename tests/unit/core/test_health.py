@@ -32,7 +32,7 @@ def called(ledger, *ends, tool="fetch", provider=""):
         elif end != "ok":
             error = ErrorRecord(type="X", message="x", failure_class=end)
             settled = msgspec.structs.replace(settled, outcome="failed", error=error)
-        health.note_call(ledger, action, settled)
+        health.note_call(ledger, action, settled, 0)
         changed = health.judge(ledger, tool, provider, HEALTHY)
         said.append(changed)
         if changed is not None:

@@ -9,7 +9,7 @@ from perdure.core.breaker import Breaker, Hold, Turn
 from perdure.limits import BREAKER_CEILING_S, PARALLEL_ACTIONS_MAX
 from perdure.model.entry import ActionIntended, ActionSettled, HealthChanged, TaskParkedEntry, WaitBegan
 from perdure.model.failure import ErrorRecord
-from tests.worlds import Play, World
+from tests.worlds import DEAD, Death, Play, World
 
 BUSY = ErrorRecord(type="Busy", message="no", failure_class="capacity")
 SLOW = ErrorRecord(type="Slow", message="no", failure_class="throttled")
@@ -297,3 +297,13 @@ def test_tools_without_a_provider_know_no_breaker():
     play(world, lambda runtime: runtime.run(Play(program), "job"))
     assert [] == waits(world, "job")
     assert world.clock.monotonic() < 1
+
+
+def test_a_wait_that_was_told_binds_the_next_process_although_nothing_was_decided():
+    """Killed right behind the outcome that tells it, before the failure has left the program."""
+    world = World()
+    service = Service(world, "told", back_at_s=1, failure_class="throttled", wait_s=200)
+
+    assert DEAD == world.live(Play(service.once), args={"who": "a"}, death=Death("after_outcome"))
+    assert "a" == play(world, lambda runtime: runtime.run(Play(service.once), "job", args={"who": "a"}))
+    assert 200 <= service.calls[-1][1] <= 202

