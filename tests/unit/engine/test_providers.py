@@ -5,10 +5,13 @@ import asyncio
 import pytest
 
 import perdure
+from perdure.clock import SystemClock
 from perdure.core.breaker import Breaker, Hold, Turn
+from perdure.engine.providers import providers_for
 from perdure.limits import BREAKER_CEILING_S, PARALLEL_ACTIONS_MAX
 from perdure.model.entry import ActionIntended, ActionSettled, HealthChanged, TaskParkedEntry, WaitBegan
 from perdure.model.failure import ErrorRecord
+from perdure.testing import FakeClock
 from tests.worlds import DEAD, Death, Play, World
 
 BUSY = ErrorRecord(type="Busy", message="no", failure_class="capacity")
@@ -307,3 +310,9 @@ def test_a_wait_that_was_told_binds_the_next_process_although_nothing_was_decide
     assert DEAD == world.live(Play(service.once), args={"who": "a"}, death=Death("after_outcome"))
     assert "a" == play(world, lambda runtime: runtime.run(Play(service.once), "job", args={"who": "a"}))
     assert 200 <= service.calls[-1][1] <= 202
+
+
+def test_runtimes_of_a_process_share_their_breakers_and_other_clocks_do_not():
+    """On the system's clock they are the process's; a test on a clock of its own meets nobody else's."""
+    assert providers_for(SystemClock()) is providers_for(SystemClock())
+    assert providers_for(FakeClock()) is not providers_for(FakeClock())
