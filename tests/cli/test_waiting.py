@@ -17,6 +17,7 @@ def test_a_long_wait_parks_and_can_be_skipped(spawn, perdure):
     assert (4, True) == (code, "is parked until" in err)
     assert 4 == ended(spawn, *RUN)[0]
     assert 4 == ended(spawn, "resume", "patient")[0]
+    assert "ok   wait: until " in perdure("resume", "patient", "--dry-run")[1]
     _, out, _ = perdure("list")
     (row,) = json.loads(perdure("list", "--json")[1])
     assert f"parked until {row['until'][:16].replace('T', ' ')}" in out

@@ -13,10 +13,13 @@ from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable
 from perdure.engine.ending import hand_back_line
 from perdure.engine.migrations import missing_step
+from perdure.logs.plain import moment
+from perdure.model.decision import Park, Retry
 from perdure.model.ledger import OpenAction
 from perdure.workspace.losses import not_as_left
 
 _PATHS_NAMED_MAX: Final = 5
+_SECOND_US: Final = 1_000_000
 ROWS: Final = ("journal", "last action", "source", "workspace", "state")
 
 
@@ -43,7 +46,19 @@ def report(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
         _source(fold, program),
         _workspace(fold),
         *_state(fold, program),
+        *_wait(fold),
     )
+
+
+def _wait(fold: Fold) -> tuple[ReportRow, ...]:
+    """Return a row where something is still waited for, and was not over when the journal was last written."""
+    decided = fold.ledger.decided
+    until = max(fold.ledger.waits.values(), default=0)
+    if isinstance(decided, Retry | Park):
+        until = decided.at if isinstance(decided, Retry) else decided.until
+    if until <= fold.at + _SECOND_US:
+        return ()
+    return (ReportRow("ok", "wait", f"until {moment(until)}, of which the rest is waited for"),)
 
 
 def _person(fold: Fold) -> tuple[ReportRow, ...]:
