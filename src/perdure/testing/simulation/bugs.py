@@ -17,7 +17,7 @@ import msgspec
 from perdure.core import snapshots
 from perdure.core.fold import Fold
 from perdure.core.snapshots import Image
-from perdure.engine import holding
+from perdure.engine import driving, holding
 from perdure.engine.loading import load_fold
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.session import Session
@@ -99,6 +99,15 @@ def _batch_fails_as_one() -> AbstractContextManager[None]:
     return patched(SeededStore, "write_all", write_all)
 
 
+def _decision_forgotten() -> AbstractContextManager[None]:
+    """What an earlier process has decided is not obeyed by the next one."""
+
+    async def go_on_without(session: Session, reached: Any) -> None:
+        del session, reached
+
+    return patched(driving, "go_on", go_on_without)
+
+
 BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "intent after the effect": _intent_after_effect,
     "no fence": _no_fence,
@@ -106,4 +115,5 @@ BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "counters reset on restart": _counters_reset,
     "outcome and patch in two appends": _two_appends,
     "batch refusal fails a neighbour": _batch_fails_as_one,
+    "decision forgotten on restart": _decision_forgotten,
 }

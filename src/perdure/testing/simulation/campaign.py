@@ -21,7 +21,7 @@ from perdure.testing.simulation import Report, simulate
 CHUNK: Final = 50
 SHOWN_MAX: Final = 40  # complaints
 _LATER: Final = frozenset({
-    "task_parked", "strategy_chosen", "lesson_learned", "stuck_noticed", "health_changed", "wait_began",
+    "task_parked", "health_changed", "wait_began",
 })  # fmt: skip
 _ELSEWHERE: Final = frozenset({
     "state_migrated",  # migrations stand beside programs that are found by import path
@@ -32,7 +32,10 @@ _ELSEWHERE: Final = frozenset({
 
 ENTRIES: Final = frozenset(name for _, name, _ in KINDS) - _LATER - _ELSEWHERE  # that this version can make
 CRASHES: Final = frozenset({*crash_points(), "any await"}) - {"during_fork", "during_takeover"}
-DECISIONS: Final = frozenset({"effects_open", "passing", "passing_too_long", "same_again", "reask", "limit_reached"})
+DECISIONS: Final = frozenset({
+    "effects_open", "passing", "passing_too_long", "same_again", "reask", "limit_reached", "rephrase", "nudge",
+    "roll_back", "change_in_place", "exhausted", "ask_for_help", "outage",
+})  # fmt: skip
 
 
 class Campaign(msgspec.Struct, kw_only=True):

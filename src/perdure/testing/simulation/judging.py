@@ -8,6 +8,7 @@ Returns complaints, one line each, and raises nothing of its own. Called by `sim
     once        no effect happened twice or was forgotten, every one was on record before it was sent (P2)
     fold        live fold = fold from entry 1 = snapshot and entries; verify finds nothing
     again       recovering twice is recovering once
+    obeyed      what recovery has decided to change is changed, once, whoever comes to do it
     fenced      nothing that was written under an old epoch is to be seen
     ledger      counters never fall, and count what the journal holds
     inbox       every message was taken in once, or waits
@@ -28,6 +29,7 @@ from perdure.core.fold import Fold
 from perdure.engine.loading import load_fold
 from perdure.errors import ActionUnknown
 from perdure.model import entry as e
+from perdure.model.decision import ChangeStrategy, Decision, RollBack
 from perdure.stores.memory import MemoryStore, MemoryWorld
 from perdure.testing.simulation.chance import Chance, ChanceIds
 from perdure.testing.simulation.lives import (
@@ -59,6 +61,7 @@ async def judge(story: Story) -> list[str]:
         entries = entries_of(story.memory, task)
         found += _judge_records(story, task, entries)
         found += _judge_effects(story, task, entries)
+        found += _judge_obeyed(entries)
         found += await _judge_folds(story, task, entries)
     found += await _judge_recovery(story)
     return found
@@ -216,6 +219,35 @@ def _judge_items(actions: dict[str, _Action]) -> Iterator[str]:
     for (branch, tool, item), times in happened.items():
         if len(times) > 1:
             yield f"once: {tool} {item} happened {len(times)} times on branch {branch}"
+
+
+# --- obeyed ---------------------------------------------------------------------------------------------------------
+def _judge_obeyed(entries: list[e.Entry]) -> Iterator[str]:
+    """A strategy is chosen where that was decided, before the program is called; nobody else's doing undecides it."""
+    due = ""
+    is_under_way = False  # a rollback that has begun is ended, whatever anybody says meanwhile
+    for entry in entries:
+        seq = entry.header.seq
+        match entry.payload:
+            case e.RollbackBegan(strategy=strategy):
+                due, is_under_way = strategy, True
+            case e.RolledBackEntry():
+                is_under_way = False
+            case e.RollbackAbandoned():
+                due, is_under_way = "", False
+            case e.DecisionTaken(decision=raw):
+                decision = msgspec.json.decode(bytes(raw), type=Decision)
+                due = decision.strategy if isinstance(decision, RollBack | ChangeStrategy) else ""
+            case e.StrategyChosen(strategy=chosen):
+                if chosen.name != due:
+                    yield f"obeyed: strategy {chosen.name!r} was chosen (entry {seq}), and decided was {due!r}"
+                due = ""
+            case e.TaskHandedBack() | e.QuestionAnswered() if not is_under_way:
+                due = ""
+            case e.ProgramCalled() if due:
+                yield f"obeyed: the program was called (entry {seq}) before strategy {due!r} was chosen"
+            case _:
+                pass
 
 
 # --- fold -----------------------------------------------------------------------------------------------------------

@@ -213,6 +213,8 @@ class Life:
         for action in list(fold.ledger.open.values()):
             if action.effect.retry == "never":
                 await self._settle(runtime, fold, action)
+        if fold.ledger.takeover is not None:  # whoever took it was busy elsewhere before it was given back
+            await runtime.hand_back(task)
         story.outside.answered.update(_questions_in(fold.ledger.reason))
         return await runtime.resume(task, story.program, again=True)
 
@@ -418,7 +420,8 @@ def play(story: Story) -> None:
 def counters_of(fold: Fold) -> tuple[int, ...]:
     """Return what may never fall."""
     ledger = fold.ledger
-    return ledger.attempt, ledger.actions, ledger.failed_actions, ledger.rollbacks, len(ledger.facts), fold.epoch
+    told = len(ledger.facts), len(ledger.lessons)
+    return ledger.attempt, ledger.actions, ledger.failed_actions, ledger.rollbacks, *told, fold.epoch
 
 
 def entries_of(memory: MemoryWorld, task: str) -> list[e.Entry]:

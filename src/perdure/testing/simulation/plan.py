@@ -27,9 +27,16 @@ _FAULTS: Final[tuple[tuple[Fault, int], ...]] = (
     ("hangs", 2),
     ("malformed", 1),
 )
+_STRATEGIES: Final = (
+    Strategy("plain", prompt="do it", source="web"),
+    Strategy("careful", prompt="do it slowly", source="web"),
+    Strategy("elsewhere", prompt="do it", source="books", model="large"),
+    Strategy("help", change="ask"),
+)
+_CHECKED: Final[tuple[tuple[s.Verdict, int], ...]] = (("output", 4), ("suspicious", 1), ("tool", 2), ("refusal", 1))
 _KINDS: Final = (
     ("keyed", 6), ("loop", 3), ("nested", 2), ("act and edit", 4), ("then", 3), ("group", 3), ("map", 2), ("mark", 3),
-    ("check", 2), ("caught", 2), ("go back", 2), ("words", 1), ("question", 1),
+    ("check", 2), ("caught", 2), ("go back", 2), ("words", 1), ("question", 1), ("circle", 1),
 )  # fmt: skip
 
 
@@ -37,13 +44,13 @@ class Player:
     """A program (`engine.driving.Drivable`) that plays steps."""
 
     state_version = 1
-    strategies: tuple[Strategy, ...] = ()
     failures_max = 3
     source_digest = ""
     reached = None
 
-    def __init__(self, steps: tuple[s.Step, ...], outside: Outside) -> None:
+    def __init__(self, steps: tuple[s.Step, ...], outside: Outside, strategies: tuple[Strategy, ...] = ()) -> None:
         self.steps = steps
+        self.strategies = strategies
         self._outside = outside
 
     @property
@@ -81,7 +88,19 @@ def draw_program(chance: Chance, outside: Outside) -> Player:
     steps.append(s.Loop(name="last", tool=chance.pick(EFFECTS), length=2, edits=False))
     steps += [s.Anchored(name=f"held {place}", tool=chance.pick(EFFECTS)) for place in range(chance.below(3))]
     _draw_faults(chance, steps, outside)
-    return Player(tuple(steps), outside)
+    number = chance.pick((0, 0, 1, 2, 3, 4))
+    if number:
+        _draw_dead_ends(chance, steps, outside)
+    return Player(tuple(steps), outside, _STRATEGIES[:number])
+
+
+def _draw_dead_ends(chance: Chance, steps: list[s.Step], outside: Outside) -> None:
+    """Let steps fail so often that recovery has to change something."""
+    for step in steps:
+        if isinstance(step, s.Check) and not step.caught:
+            outside.patience[step.name] = chance.weighted(((0, 3), (2, 3), (4, 3), (9, 1)))
+        if isinstance(step, s.Circle):
+            outside.patience[step.name] = chance.pick((0, 5, 12, 25))
 
 
 def draw_neighbour(chance: Chance, outside: Outside) -> Player:
@@ -110,7 +129,9 @@ def _draw_step(chance: Chance, name: str, before: list[s.Step]) -> s.Step:
         case "mark":
             return s.Mark(name=name)
         case "check":
-            return s.Check(name=name, caught=chance.holds(0.5))
+            return s.Check(name=name, caught=chance.holds(0.5), says=chance.weighted(_CHECKED))
+        case "circle":
+            return s.Circle(name=name, turns=chance.between(1, 12))
         case "caught":
             return s.Caught(name=name, tool=chance.pick(FREE))
         case "go back":

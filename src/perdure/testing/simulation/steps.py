@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 import perdure
+from perdure.engine.task import CheckClass
 from perdure.testing.simulation.outside import Outside
 
 State = dict[str, Any]
+Verdict = Literal["output", "suspicious", "tool", "refusal"]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,19 +290,51 @@ class Anchored(Step, frozen=True, kw_only=True):
         await task.checkpoint(f"mark {self.name}")
 
 
+class Refused(Exception):
+    """What a program may raise of itself, with a class."""
+
+    def __init__(self, name: str, failure_class: Verdict) -> None:
+        super().__init__(f"{name} is refused")
+        self.failure_class = failure_class
+
+
 class Check(Step, frozen=True, kw_only=True):
-    """A check that the world lets fail some times; caught or not."""
+    """A check that the world lets fail some times; caught or not. Or the program itself says what is wrong."""
 
     caught: bool
+    says: Verdict = "output"
 
     async def play(self, task: perdure.Task, outside: Outside) -> None:
         """See `Step`."""
         try:
-            await task.check(f"check {self.name}", lambda: not outside.is_failing(self.name))
-        except perdure.CheckFailed:
+            await self._judge(task, outside)
+        except (perdure.CheckFailed, Refused):
             if not self.caught:
                 raise
             await task.note(f"going on without check {self.name}")
+
+    async def _judge(self, task: perdure.Task, outside: Outside) -> None:
+        if self.says in {"tool", "refusal"}:
+            if outside.is_failing(self.name):
+                raise Refused(self.name, self.says)
+            return
+        kind: CheckClass = "suspicious" if self.says == "suspicious" else "output"
+        await task.check(f"check {self.name}", lambda: not outside.is_failing(self.name), failure_class=kind)
+
+
+class Circle(Step, frozen=True, kw_only=True):
+    """The same call again and again, as long as the world lets it; who is told of it goes on a little faster."""
+
+    turns: int
+
+    async def play(self, task: perdure.Task, outside: Outside) -> None:
+        """See `Step`."""
+        for _ in range(self.turns):
+            if task.advice.kind == "nudge":
+                outside.patience[self.name] -= 2
+            if not outside.is_failing(self.name):
+                return
+            await task.act(outside.tools["glance"], self.name)
 
 
 class Caught(Step, frozen=True, kw_only=True):
