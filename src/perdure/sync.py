@@ -104,57 +104,12 @@ def program(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return declare if fn is None else declare(fn)
 
 
-class Runtime:
-    """Runs tasks of one store for plain code; made by `perdure.sync.open`. Any thread may call it."""
+class _Visits:
+    """What a person does to a task; the half of `Runtime` that runs no program."""
 
     def __init__(self, portal: Portal, inner: engine.Runtime) -> None:
         self._portal = portal
         self._inner = inner
-
-    def run(
-        self,
-        program: Drivable,
-        name: str,
-        *,
-        goal: str = "",
-        args: Mapping[str, Any] | None = None,
-        new: bool = False,
-        workspace: str = "",
-    ) -> Any:
-        """As `perdure.Runtime.run`. A plain program runs in this thread; Ctrl-C in it pauses the task and is raised."""
-        make = functools.partial(self._inner.run, program, name, goal=goal, args=args, new=new, workspace=workspace)
-        return self._at_desk(make)
-
-    def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:
-        """As `perdure.Runtime.resume`."""
-        return self._at_desk(lambda: self._inner.resume(task, program, again=again, accept=accept))
-
-    @contextlib.contextmanager
-    def task(
-        self,
-        name: str,
-        *,
-        goal: str = "",
-        state: Mapping[str, Any] | None = None,
-        workspace: str = "",
-        new: bool = False,
-    ) -> Generator[Task]:
-        """As `perdure.Runtime.task`: hold a task in a `with` block, for scripts."""
-        enter = functools.partial(self._inner.task, name, goal=goal, state=state, workspace=workspace, new=new)
-        with self._portal.hold(enter) as inner:
-            yield Task(self._portal, inner)
-
-    def report(self, task: str, program: Drivable | None = None) -> tuple[ReportRow, ...]:
-        """As `perdure.Runtime.report`."""
-        return self._portal.call(self._inner.report, task, program)
-
-    def learned(self, *tasks: str) -> tuple[tuple[str, int, int], ...]:
-        """As `perdure.Runtime.learned`."""
-        return self._portal.call(self._inner.learned, *tasks)
-
-    def result(self, task: str) -> Any:
-        """As `perdure.Runtime.result`."""
-        return self._portal.call(self._inner.result, task)
 
     def settle(self, task: str, action: str, outcome: Outcome | None, *, by: str = "person") -> None:
         """As `perdure.Runtime.settle`."""
@@ -200,6 +155,55 @@ class Runtime:
     def adopt_plan(self, task: str, steps: Sequence[str]) -> bool:
         """As `perdure.Runtime.adopt_plan`."""
         return self._portal.call(self._inner.adopt_plan, task, steps)
+
+
+class Runtime(_Visits):
+    """Runs tasks of one store for plain code; made by `perdure.sync.open`. Any thread may call it."""
+
+    def run(
+        self,
+        program: Drivable,
+        name: str,
+        *,
+        goal: str = "",
+        args: Mapping[str, Any] | None = None,
+        new: bool = False,
+        workspace: str = "",
+    ) -> Any:
+        """As `perdure.Runtime.run`. A plain program runs in this thread; Ctrl-C in it pauses the task and is raised."""
+        make = functools.partial(self._inner.run, program, name, goal=goal, args=args, new=new, workspace=workspace)
+        return self._at_desk(make)
+
+    def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:
+        """As `perdure.Runtime.resume`."""
+        return self._at_desk(lambda: self._inner.resume(task, program, again=again, accept=accept))
+
+    @contextlib.contextmanager
+    def task(
+        self,
+        name: str,
+        *,
+        goal: str = "",
+        state: Mapping[str, Any] | None = None,
+        workspace: str = "",
+        new: bool = False,
+    ) -> Generator[Task]:
+        """As `perdure.Runtime.task`: hold a task in a `with` block, for scripts."""
+        enter = functools.partial(self._inner.task, name, goal=goal, state=state, workspace=workspace, new=new)
+        with self._portal.hold(enter) as inner:
+            yield Task(self._portal, inner)
+
+    def report(self, task: str, program: Drivable | None = None) -> tuple[ReportRow, ...]:
+        """As `perdure.Runtime.report`."""
+        return self._portal.call(self._inner.report, task, program)
+
+    def learned(self, *tasks: str) -> tuple[tuple[str, int, int], ...]:
+        """As `perdure.Runtime.learned`."""
+        return self._portal.call(self._inner.learned, *tasks)
+
+    def result(self, task: str) -> Any:
+        """As `perdure.Runtime.result`."""
+        return self._portal.call(self._inner.result, task)
 
     def request_stop(self, what: str = "pause", *, by: str = "signal") -> None:
         """As `perdure.Runtime.request_stop`: let every task stop at its next action; asked a second time, now."""
