@@ -70,9 +70,10 @@ async def drive(session: Session, program: Drivable, arguments: Mapping[str, Any
     """Call `program` until it has a result and return it, or raise a TaskStopped that says why there is none."""
     session.milestones = milestones_of(program)
     session.heeds_alarms = True
-    calls = 0  # in a row, each without having waited for anything
+    calls, passing = 0, 0  # in a row; those that end with a passing fault have a maximum of their own
     while calls < PROGRAM_CALLS_MAX:
-        calls = 0 if session.fold.ledger.retries else calls + 1
+        before, passing = passing, session.fold.ledger.passing
+        calls = calls + 1 if passing == before else 0
         try:
             async with obeyed(session):
                 await go_on(session, program.reached)
