@@ -12,7 +12,10 @@ from typing import Any, Final, assert_never, cast
 
 import msgspec
 
+from perdure.codec import leaves
+from perdure.codec.leaves import LeafWriter
 from perdure.core import recovery
+from perdure.core.container import View
 from perdure.engine import crashpoints
 from perdure.engine.boundary import Boundary
 from perdure.engine.ending import ask_person, fail, needs_human, next_after_pause, pause
@@ -45,6 +48,7 @@ from perdure.model.decision import (
     RollBack,
 )
 from perdure.tools.recording import record_error
+from perdure.tools.results import dump
 
 _CHAIN_MAX: Final = 20
 
@@ -134,12 +138,16 @@ async def _observe(session: Session, error: Exception | None) -> None:
 
 
 def _result_if_reached(session: Session, reached: Any) -> tuple[Any] | None:  # noqa: ANN401 - as `recover`
-    """Return what `reached=` says of the state, where that is true; what it raises means no."""
+    """Return what `reached=` says of the state, where that is true; what it raises, or nobody can store, means no."""
     if reached is None:
         return None
     result: object = None
     with Boundary() as caught:
         result = reached(session.fold.tree.view())
+        result = View.plain_of(result) if isinstance(result, View) else result
+        leaves.encode(dump(result), LeafWriter())
+    if caught.error is not None:
+        session.tell("reached_failed", error=f"{type(caught.error).__name__}: {caught.error}")
     if caught.error is not None or not result:
         return None
     return (None,) if result is True else (result,)
