@@ -262,7 +262,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         return  # a late word on something that was settled already: it stays in the journal, nothing follows
     health.note_call(ledger, action, payload, header.at)
     if payload.outcome == "in_doubt":
-        ledger.failed_provider = action.provider
+        ledger.failed_call, ledger.failed_provider = (action.action, action.digest), action.provider
         ledger.open[payload.action] = msgspec.structs.replace(action, in_doubt=True)
         return
     ledger.actions += 1
@@ -421,7 +421,7 @@ def _decision_taken(fold: Fold, _header: Header, payload: e.DecisionTaken, _patc
 
 def _strategy_chosen(fold: Fold, header: Header, payload: e.StrategyChosen, _patched: bool) -> None:  # noqa: FBT001
     reckoning.note_strategy(fold.document, fold.ledger, payload.strategy)
-    fold.document.changed = header.seq
+    fold.document.changed = fold.document.strategy_at = header.seq
 
 
 def _rollback_abandoned(fold: Fold, _header: Header, _payload: e.RollbackAbandoned, _patched: bool) -> None:  # noqa: FBT001

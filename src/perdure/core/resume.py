@@ -266,6 +266,8 @@ def _find_keyed(
     kept = _keyed(call, names, document)
     if kept is not None and kept.failed and kept.action in claimed:
         kept = None  # this call of the program knows of the failure, and tries again
+    if kept is not None and kept.free and kept.digest != call.digest and kept.settled < document.strategy_at:
+        kept = None  # another strategy asks otherwise
     if kept is not None:
         return Answered(kept) if kept.digest == call.digest else Clash(kept.settled)
     found = _interrupted(call, names, ledger, claimed)

@@ -82,8 +82,8 @@ def note_failure(document: Document, ledger: Ledger, failure: Failure) -> None:
     trace = document.trace
     if failure.failure_class == "stuck" and ledger.firing is not None:
         stuck.note_hint(trace, ledger.firing.period)
-    elif failure.action and failure.action == ledger.failed_call[0] and failure.failure_class not in _WAITED_FOR:
-        del trace.steps[-1:]
+    elif failure.action and failure.action == ledger.failed_call[0] and failure.error.failure_class not in _WAITED_FOR:
+        del trace.steps[-1:]  # of what is waited for there is none
     if failure.failure_class == "output":
         stuck.note_again(trace, ((kept.tool, kept.digest) for kept in document.loose if kept.free))
     ledger.circling, ledger.firing = 0, None

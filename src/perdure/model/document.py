@@ -33,6 +33,7 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     step: str = ""
     steps: int = 0  # how many were begun on this branch
     strategy: int = 0  # index into the task's strategies
+    strategy_at: int = 0  # seq of the entry with which it was taken on this branch
     positions: dict[str, Position] = {}
     keyed: dict[str, Kept] = {}  # by tool and key (`core.resume.key_of`)
     places: dict[str, dict[str, Kept]] = {}  # by loop: outcomes of the body that is open, by tool and place

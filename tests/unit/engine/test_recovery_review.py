@@ -1,0 +1,158 @@
+"""What a stranger has tried in order to break recovery: endless loops, counts that do not count, answers in the way."""
+
+import pytest
+
+import perdure
+from perdure import Strategy
+from perdure.core.recovery import Rules
+from perdure.errors import KeyReused
+from perdure.model import entry as e
+from tests.worlds import DEAD, Death, Play, World, dying
+
+
+class Hurried(World):
+    """A world in which waiting costs nothing."""
+
+    def live(self, play, name="job", *, death=None, **options):
+        """Run `play` in one life; return its result, or DEAD."""
+        death = death or Death()
+
+        async def life():
+            async with self.runtime(death, **options) as runtime:
+                return await runtime.run(play, name)
+
+        with dying(death):
+            try:
+                return self.clock.run(life())
+            except BaseException:
+                if death.is_dead:
+                    return DEAD
+                raise
+
+
+def rows(world):
+    """Return the rows of the table that have fired, in order."""
+    return [one.payload.row for one in world.journal() if isinstance(one.payload, e.DecisionTaken)]
+
+
+# --- no end ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("rolls_back", [False, True])
+def test_a_passing_fault_at_the_start_does_not_lift_the_maximum_of_calls(monkeypatch, rolls_back):
+    """A new check each time takes each failure away, a rollback counts none: only the number of calls ends it."""
+    monkeypatch.setattr("perdure.engine.driving.PROGRAM_CALLS_MAX", 7)
+    world, calls = Hurried(), []
+
+    async def program(task):
+        calls.append(task.attempt)
+        if len(calls) > 20:
+            raise perdure.UsageError("no end")
+        if len(calls) == 1:
+            raise ConnectionResetError("away for a moment")
+        if rolls_back:
+            await task.rollback("start")
+        await task.check(f"attempt {task.attempt}", True)
+        raise ValueError("and still wrong")
+
+    with pytest.raises(perdure.NeedsHuman, match="7 times without an end"):
+        world.live(Play(program))
+    assert 9 == len(calls)
+
+
+# --- counts ---------------------------------------------------------------------------------------------------------
+def test_a_doubtful_call_that_has_come_through_begins_the_row_of_retries_anew():
+    """Each of eight sends fails once in passing: that is no outage, however many there are."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="idempotent", name="review_send")
+    async def send(item: int, key: perdure.EffectKey) -> int:
+        calls.append(key)
+        if len(calls) % 2:
+            raise ConnectionResetError("away for a moment")
+        return item
+
+    async def program(task):
+        for item in range(8):
+            await task.act(send, item)
+            await task.checkpoint(f"sent {item}")
+        return "all"
+
+    assert "all" == world.live(Play(program))
+    assert ["passing"] * 8 == rows(world)
+    assert (16, 8) == (len(calls), len(set(calls)))
+
+
+# --- the goal is reached --------------------------------------------------------------------------------------------
+def test_what_reached_shows_of_the_state_is_the_result():
+    """A part of the state is a view; what is recorded is what it shows."""
+    world = World()
+
+    async def program(task):
+        async with task.edit() as state:
+            state["found"] = [1, 2]
+        raise ValueError("one more, and there is none")
+
+    assert [1, 2] == world.live(Play(program, reached=lambda state: state.get("found")))
+    assert ["already_done"] == rows(world)
+
+
+def test_what_reached_returns_and_nobody_can_store_means_no():
+    """The failure is treated as if nobody had been asked; the hooks are told."""
+    world, told = World(), []
+
+    async def program(task):
+        raise ValueError("wrong")
+
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(
+            Play(program, failures_max=1, reached=lambda state: object()),
+            hooks=(lambda task, event, fields: told.append(event),),
+        )
+    assert (["limit_reached"], 1) == (rows(world), told.count("reached_failed"))
+
+
+# --- a strategy that is changed in place ----------------------------------------------------------------------------
+def test_what_another_strategy_asks_otherwise_under_the_same_key_is_asked():
+    """Where the task stands the keys stand too: a free call is made anew, and one that asks the same is not."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="pure", name="review_write")
+    async def write(text: str) -> str:
+        calls.append(text)
+        return text
+
+    async def program(task):
+        goal = await task.using(key="goal").act(write, "the goal")
+        draft = await task.using(key="draft").act(write, task.strategy.prompt)
+        await task.check("the draft is good", draft == "slowly")
+        return goal, draft
+
+    strategies = (Strategy("direct", prompt="quickly"), Strategy("careful", prompt="slowly"))
+    rules = Rules(rolls_back=False)
+    for number in range(1, 40):
+        world, calls = Hurried(), calls.__class__()
+        died = world.live(Play(program, strategies=strategies), rules=rules, death=Death("any", number))
+        assert ("the goal", "slowly") == world.live(Play(program, strategies=strategies), rules=rules)
+        assert ["reask", "reask", "change_in_place"] == rows(world)
+        if died != DEAD:
+            assert ["the goal", "quickly", "slowly"] == calls
+            return
+    pytest.fail("no life ran through")
+
+
+def test_an_effect_keeps_its_key_whatever_strategy_asks():
+    """It is in the world: to make it again otherwise is not for a strategy to decide."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="idempotent", name="review_publish")
+    async def publish(text: str, key: perdure.EffectKey) -> str:
+        calls.append(key)
+        return text
+
+    async def program(task):
+        await task.using(key="publish").act(publish, task.strategy.prompt)
+        raise ValueError("wrong")
+
+    strategies = (Strategy("direct", prompt="quickly"), Strategy("careful", prompt="slowly"))
+    with pytest.raises(KeyReused):
+        world.live(Play(program, strategies=strategies, failures_max=1), rules=Rules(rolls_back=False))
+    assert 1 == len(calls)
