@@ -31,7 +31,7 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     ledger.same = ledger.same + 1 if signature == ledger.signature else 1
     ledger.signature = signature
     ledger.last_failure, ledger.alarm, ledger.decided = failure, None, None
-    ledger.is_undecided = True
+    ledger.failed_at, ledger.is_undecided = at, True
     watching.note_failure(document, ledger, failure)
     health.note_failure(ledger, failure.tool)
     if not failure.action:

@@ -78,7 +78,7 @@ async def go_on(session: Session, reached: Any) -> None:  # noqa: ANN401 - as `r
 async def _decide(session: Session, reached: Any, error: Exception | None) -> tuple[Any] | None:  # noqa: ANN401 - as `recover`
     fold, world = session.fold, session.world
     result = _result_if_reached(session, reached)
-    now = world.clock.now()
+    now = fold.ledger.failed_at or world.clock.now()  # a wait begins with its failure, whoever decides on it, and when
     decision, row = recovery.decide(fold.document, fold.ledger, world.rules, now, is_reached=result is not None)
     put_decision(session, decision, row)
     await session.commit()

@@ -137,6 +137,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     retried: bytes = b""  # digest of the call for which the retries are counted
     retries: int = 0  # in a row, for passing faults
     last_failure: Failure | None = None
+    failed_at: int = 0  # when that was on record: what is decided about it counts from here
     is_undecided: bool = False  # it has left the program, and what follows is still to be decided
     passing: int = 0  # passing faults since a person has looked, all calls together
     passing_since: int = 0  # when the first fault of the row of `retries` came

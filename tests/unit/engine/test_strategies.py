@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+import msgspec
 import pytest
 
 import perdure
@@ -252,6 +253,40 @@ def test_a_parked_task_goes_on_when_its_time_has_come_and_not_before():
     world.clock.advance(7_201)
     assert "done" == world.live(Play(program))
     assert until[0] == until[1]
+
+
+class ComeBack(Exception):
+    """A server that says when to come back."""
+
+    failure_class = "throttled"
+    retry_after_s = 100
+
+
+def test_a_wait_begins_with_its_failure_whoever_decides_on_it():
+    """Killed before anything was decided, and opened a minute later: the rest is waited."""
+    for number in range(1, 20):
+        world, told = World(), [ComeBack("in 100 s")]
+
+        async def program(task, told=told):
+            if told:
+                raise told.pop()
+            return "done"
+
+        world.live(Play(program), death=Death("after_append", number))
+        if world.kinds()[-1] == "FailureObserved":
+            break
+    failed_at = world.journal()[-1].header.at
+    world.clock.advance(60)
+    world.clock.step_us = 20_000_000
+    assert "done" == world.live(Play(program))
+    (retry,) = [msgspec.json.decode(bytes(one.payload.decision)) for one in world.journal() if has_decided(one)]
+    assert 100_000_000 <= retry["at"] - failed_at <= 101_000_000
+    assert (["as_told"], 2) == (rows(world), world.kinds().count("ProgramCalled"))
+
+
+def has_decided(entry):
+    """Whether an entry is a decision."""
+    return isinstance(entry.payload, e.DecisionTaken)
 
 
 def test_going_back_by_hand_takes_the_place_of_a_rollback_that_was_decided():

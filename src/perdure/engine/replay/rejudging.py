@@ -19,7 +19,7 @@ from perdure.model.decision import Abandon, Decision, Park, Retry
 from perdure.model.failure import Failure
 from perdure.ports import Store
 
-_SAME_WAIT_US: Final = 50_000  # a decision is written a moment after it was made
+_SAME_WAIT_US: Final = 250_000  # earlier versions counted from the decision, which came a commit after the failure
 
 
 class Rejudged(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def _ask_again(walk: Walk, entry: e.Entry, taken: e.DecisionTaken, rules: Rules 
     recorded = msgspec.json.decode(bytes(taken.decision), type=Decision)
     failure = ledger.last_failure
     asked = rules or Rules(unattended=isinstance(recorded, Abandon))
-    at = entry.header.at
+    at = ledger.failed_at if failure is not None and ledger.failed_at else entry.header.at
     was_reached = taken.row == "already_done"  # only the program could say so
     today, row = recovery.decide(
         document, ledger, asked, at, has_returned=failure is None and not was_reached, is_reached=was_reached
