@@ -69,6 +69,8 @@ def perform(
     """Answer one call of `tool` with the arguments `given` by name; return (action id, outcome), to be awaited."""
     if not session.edit_closed.is_set() and arguments.has_views(given):
         return _perform_after_edit(session, tool, given, options, then)
+    if session.is_alarmed:
+        return _perform_after_effects(session, tool, given, options, then)
     work = prepare(session, tool, given, options, then)
     return _answer_alone(session, work) if work.call.key else _answer(session, work)
 
@@ -80,6 +82,18 @@ async def _perform_after_edit(
     lap = session.lap
     while not session.edit_closed.is_set():
         await session.edit_closed.wait()
+    session.gate(f"act {tool.name!r}", lap)
+    return await perform(session, tool, given, options, then)
+
+
+async def _perform_after_effects(
+    session: Session, tool: Tool[..., Any], given: Mapping[str, object], options: Options, then: Reducer | None
+) -> tuple[str, Outcome]:
+    """The program is to be left: effects in flight come to their ends first, and nothing new is begun beside them."""
+    lap = session.lap
+    while session.is_alarmed and session.has_effect_in_flight:
+        await asyncio.sleep(TICK_S)
+        session.gate(f"act {tool.name!r}", lap)
     session.gate(f"act {tool.name!r}", lap)
     return await perform(session, tool, given, options, then)
 

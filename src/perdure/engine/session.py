@@ -210,8 +210,8 @@ class Session:
             raise BranchLeft(self.task, self.fold.branch)
         if self.stop is not None:
             raise self.stop
-        if self.fold.ledger.alarm is not None and self.heeds_alarms and not self.is_undoing:
-            raise Alarmed(self.task, self.fold.ledger.alarm.error.message)
+        if (alarm := self.fold.ledger.alarm) is not None and self.is_alarmed and not self.has_effect_in_flight:
+            raise Alarmed(self.task, alarm.error.message)
         if self.fold.ledger.status not in UNFINISHED:
             raise TaskFinished(self.task, self.fold.ledger.status)
         if (job := current_tool.get()) is not None:
@@ -220,6 +220,17 @@ class Session:
             raise EditOpen(what)
         if self.sequencer.dead is not None:
             raise self.sequencer.dead
+
+    @property
+    def is_alarmed(self) -> bool:
+        """Whether the program is to be left for something that was noticed."""
+        return self.fold.ledger.alarm is not None and self.heeds_alarms and not self.is_undoing
+
+    @property
+    def has_effect_in_flight(self) -> bool:
+        """Whether the tool of an effect runs: a task group that is left now would put it in doubt."""
+        found = (self.fold.ledger.open.get(action) for action in self.running)
+        return any(action is not None and not action.effect.is_free for action in found)
 
     def refuse_other_lap(self, lap: int) -> None:
         """Raise BranchLeft for code of a call of the program that is over."""

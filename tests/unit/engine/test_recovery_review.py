@@ -1,5 +1,7 @@
 """What a stranger has tried in order to break recovery: endless loops, counts that do not count, answers in the way."""
 
+import asyncio
+
 import pytest
 
 import perdure
@@ -7,7 +9,7 @@ from perdure import Strategy
 from perdure.core.recovery import Rules
 from perdure.errors import KeyReused
 from perdure.model import entry as e
-from tests.worlds import DEAD, Death, Play, World, dying
+from tests.worlds import DEAD, Death, Play, World, counted, dying
 
 
 class Hurried(World):
@@ -156,3 +158,31 @@ def test_an_effect_keeps_its_key_whatever_strategy_asks():
     with pytest.raises(KeyReused):
         world.live(Play(program, strategies=strategies, failures_max=1), rules=Rules(rolls_back=False))
     assert 1 == len(calls)
+
+
+# --- beside an effect in flight -------------------------------------------------------------------------------------
+def test_a_program_is_not_left_for_a_circle_while_an_effect_is_in_flight():
+    """Its task group would cancel the effect, and a person would have to say whether it has happened."""
+    world, done, reads = Hurried(), [], []
+    read = counted(reads, name="review_again", result=1)
+
+    @perdure.tool(effect="irreversible", name="review_pay")
+    async def pay(item: int) -> int:
+        await asyncio.sleep(5)
+        done.append(item)
+        return item
+
+    async def go_round(task):
+        for _ in range(1 if task.advice else 8):
+            await task.act(read, 1)
+            await asyncio.sleep(0.1)
+
+    async def program(task):
+        async with asyncio.TaskGroup() as group:
+            if "paid" not in task.state:
+                group.create_task(task.act(pay, 1, then=lambda state, _: state.update(paid=True)))
+            group.create_task(go_round(task))
+        return task.attempt
+
+    assert 2 == world.live(Play(program, strategies=(Strategy("direct"), Strategy("careful", prompt="slowly"))))
+    assert (["nudge"], [1], [1, 1, 1, 1]) == (rows(world), done, reads)
