@@ -91,6 +91,8 @@ EXAMPLES = {
     "mcp.auth": {"kind": "mcp", "body": {"code": -32000, "message": "invalid API key"}},
     "mcp.rate": {"kind": "mcp", "body": {"code": -32000, "message": "too many requests"}},
     "mcp.down": {"kind": "mcp", "body": {"code": -32603, "message": "bad gateway"}},
+    "mcp.network": {"kind": "mcp", "body": {"code": -32000, "message": "connect ECONNREFUSED 127.0.0.1:9"}},
+    "process.check": {"kind": "process", "message": "Expected status code 200 but got status code 401"},
 }
 TABLES = (rows.HTTP, elsewhere.TLS, elsewhere.TYPES, elsewhere.PROCESS, elsewhere.MCP, elsewhere.MCP_WORDS)
 
@@ -124,9 +126,10 @@ def test_an_unknown_error_is_capacity_once_and_says_so():
         Evidence(kind="event", provider="openai", body=error("?", type="brand_new")),
         Evidence(kind="http", status=999),
         Evidence(kind="mcp", body={"code": -32077, "message": "?"}),
+        Evidence(kind="mcp", body={"code": -32603, "message": "Internal error"}),  # a bug of the server, or a blip
         Evidence(kind="socket", type="aiohttp.Odd"),
     ]
-    assert [("capacity", True)] * 4 == [(v.failure_class, v.is_unknown) for v in (classify(e, NOW) for e in unknown)]
+    assert [("capacity", True)] * 5 == [(v.failure_class, v.is_unknown) for v in (classify(e, NOW) for e in unknown)]
 
 
 @pytest.mark.parametrize("message", ["bad city", "{'error': 'x'}", "rate limit exceeded", "no api key", "status: 404"])
@@ -531,6 +534,66 @@ def test_an_error_with_status_200_has_the_wait_of_its_headers():
     assert ("throttled", 9, 0) == judged("reply", status=200, headers={"retry-after": "9"}, body=body)
 
 
+# ---------------------------------------------------------------- the words of tools
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Expected status code 200 but got status code 401",
+        "--- FAIL: TestLimit\n    limit_test.go:12: expected 429 Too Many Requests, got 200 OK",
+        "AssertionError: assert {'error': {'code': 429, 'status': 'RESOURCE_EXHAUSTED'}} == {}",
+        "src/a.py:429: error: Incompatible types",
+        "cp: cannot create regular file '/etc/x': Permission denied",
+        "error[E0429]: imports are only available within a list",
+        "Error: Cannot find module './rate-limit'",
+        "prog: error: the following arguments are required: --api-key",
+    ],
+)
+def test_what_a_failed_check_quotes_is_no_error_of_a_provider(message):
+    """A test that expected a 401 has failed by itself: nobody parks the task for a key."""
+    assert "tool" == class_of("process", exit_code=1, message=message)
+
+
+@pytest.mark.parametrize(
+    ("message", "failure_class"),
+    [
+        ("Client error '401 Unauthorized' for url 'https://x.test/'", "auth"),
+        ("Server error '502 Bad Gateway' for url 'https://x.test/'", "capacity"),
+        ("429 Client Error: Too Many Requests for url: https://x.test/", "throttled"),
+        ("503, message='Service Unavailable', url='https://x.test/'", "capacity"),
+        ("Request failed with status code 429", "throttled"),
+        ("exceeded retry limit, last status: 429 Too Many Requests", "throttled"),
+        ("An error occurred (ExpiredToken) when calling the ListBuckets operation: ?", "auth"),
+        ("litellm.ContextWindowExceededError: prompt of 210000 tokens", "context"),
+        ("openai.APIConnectionError: ?", "network"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["exception", "process"])
+def test_the_message_of_a_client_is_known_in_another_exception(kind, message, failure_class):
+    """Programs wrap the errors of their clients in their own, and processes write them to stderr."""
+    assert failure_class == class_of(kind, message=message, exit_code=1 if kind == "process" else None)
+
+
+@pytest.mark.parametrize(
+    ("message", "moment"),
+    [
+        ("You've hit your limit \u00b7 resets 6pm (UTC)", us(2026, 10, 3, 18)),
+        ("You've hit your limit \u00b7 resets 5:10pm (UTC)", us(2026, 10, 4, 17, 10)),
+        ("You've hit your limit \u00b7 resets Jan 2, 9am (America/New_York)", us(2027, 1, 2, 14)),
+        ("You've hit your limit \u00b7 resets 12am (UTC)", us(2026, 10, 4)),
+        ("You've hit your limit \u00b7 resets 3pm (Mars/Base)", 0),
+        ("You've hit your limit \u00b7 resets Feb 31 at 9pm (UTC)", 0),
+        ("You've hit your usage limit. Try again in 2 hours 5 minutes.", NOW + 7500 * SECOND),
+        ("You've hit your usage limit. Try again in 20s.", 0),
+    ],
+)
+def test_the_clock_of_a_command_line_is_read(message, moment):
+    """A limit of a subscription names the hour and the zone; a wait of seconds is that of another limit."""
+    verdict = classify(Evidence(kind="process", exit_code=1, message=message), NOW)
+    assert ("quota", moment) == (verdict.failure_class, verdict.until)
+
+
 # ---------------------------------------------------------------- whatever comes
 
 LEAVES = st.one_of(
@@ -548,12 +611,18 @@ HEADERS = st.dictionaries(
 )  # fmt: skip
 
 
+TOLD = st.sampled_from(
+    ["resets Feb 31 at 99pm (UTC)", "resets 5pm (../../etc/passwd)", "resets 0am (Mars/Base)", "reset after 1e9h",
+     "resets Dec 31 at 12am (Asia/Kolkata)", "An error occurred (X) when calling the Y", "try again in 99999999999d"]
+)  # fmt: skip
+
+
 @given(
     kind=st.sampled_from(get_args(EvidenceKind)),
     status=st.sampled_from([0, 200, 400, 402, 429, 503, -1, 10**9]),
     headers=HEADERS,
     body=BODIES,
-    message=st.text(max_size=60),
+    message=st.text(max_size=60) | TOLD.map("You've hit your usage limit. {}".format),
     now=st.sampled_from([0, NOW]),
 )
 def test_nothing_breaks_it(kind, status, headers, body, message, now):

@@ -32,6 +32,7 @@ from perdure.core.classify.elsewhere import (
 from perdure.core.classify.evidence import Evidence, Verdict
 from perdure.core.classify.reading import FAILED, SUCCEEDED, Facts, decoded, named, read
 from perdure.core.classify.rows import FIELDS, HTTP, WORDS, Row
+from perdure.core.classify.words import ASSERTION
 from perdure.model.failure import FailureClass
 
 # To these classes belongs a wait: the others do not go away by it.
@@ -40,6 +41,10 @@ WAITING: Final[frozenset[FailureClass]] = frozenset({"network", "capacity", "thr
 _REASONS: Final[dict[str, tuple[str, FailureClass]]] = {
     reason: (rule, failure_class) for rule, failure_class, found in REASONS for reason in found
 }
+# The last line of a trace that a process wrote, or that somebody put into a message of their own.
+_CLIENT_TYPE_IN_TEXT: Final = re.compile(
+    rf"^((?:{'|'.join(map(re.escape, CLIENTS))})\.[\w.]{{1,80}})(?:[:\n]|$)", re.MULTILINE
+)
 _NO_ERRNO: Final = re.compile(r"ssl|gaierror|herror", re.IGNORECASE)  # their numbers are not those of the system
 
 
@@ -134,8 +139,14 @@ def _of_socket(facts: Facts, now: int) -> Verdict:
 
 
 def _of_process(facts: Facts, now: int) -> Verdict:
-    verdict = _judge(HTTP, facts, now) if facts.has_error_body else None
-    return verdict or _judge(PROCESS, facts, now) or _verdict("tool", "process.exit", facts)
+    is_told = facts.has_error_body and not _has(ASSERTION, facts.evidence.message)
+    verdict = _judge(HTTP, facts, now) if is_told else None
+    return (
+        verdict
+        or _judge(PROCESS, facts, now)
+        or _by_type_in_text(facts, now)
+        or _verdict("tool", "process.exit", facts)
+    )
 
 
 def _over_mcp(facts: Facts, now: int) -> Verdict:
@@ -170,7 +181,9 @@ def _of_exception(facts: Facts, now: int) -> Verdict:
     is_clients = any(kind.startswith(f"{client}.") for client in CLIENTS)
     if facts.provider or is_clients or kind in OWN_TYPES or number in NETWORK_ERRNOS | STORAGE_ERRNOS:
         return _of_socket(facts, now)
-    return _verdict("timeout", "late", facts) if kind in LATE_TYPES else _verdict("tool", "exception", facts)
+    if kind in LATE_TYPES:
+        return _verdict("timeout", "late", facts)
+    return _by_type_in_text(facts, now) or _verdict("tool", "exception", facts)
 
 
 def _is_tls(facts: Facts) -> bool:
@@ -181,9 +194,15 @@ def _is_tool_result(body: object) -> bool:
     return isinstance(body, Mapping) and cast("Mapping[str, object]", body).get("isError") is True
 
 
-def _typed(facts: Facts) -> Facts:
+def _by_type_in_text(facts: Facts, now: int) -> Verdict | None:
+    """The verdict on the exception of a client library whose name stands at the start of the last such line."""
+    found = _CLIENT_TYPE_IN_TEXT.findall(facts.text)
+    return _judge((*FIELDS, *TYPES, *HTTP), _typed(facts, found[-1]), now) if found else None
+
+
+def _typed(facts: Facts, kind: str = "") -> Facts:
     """Return facts whose one code is the name of the exception's class."""
-    name = named(facts.evidence.type.rpartition(".")[2])
+    name = named((kind or facts.evidence.type).rpartition(".")[2])
     return Facts(
         evidence=facts.evidence, status=facts.status, provider=facts.provider, codes=(name,), headers=facts.headers
     )
@@ -237,7 +256,7 @@ def _of_quota(row: Row, rule: str, facts: Facts, wait_s: float, now: int) -> Ver
 
     A short wait beside a quota of a day of Google's is that of another limit; and nobody pays in within a told wait.
     """
-    moment = waits.told_moment(facts)
+    moment = waits.told_moment(facts, now)
     back = row.back
     if back == "told" and facts.provider == "google" and wait_s < waits.HOUR_S:
         back = "pacific"

@@ -15,6 +15,7 @@ from perdure.model.failure import FailureClass
 STORAGE_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 NETWORK_ERRNOS: Final = frozenset(
     {
+        errno.EADDRNOTAVAIL,
         errno.ECONNABORTED,
         errno.ECONNREFUSED,
         errno.ECONNRESET,
@@ -54,8 +55,9 @@ CLIENTS: Final = (
 )  # fmt: skip
 # The exceptions of the language that say as much as those of a client.
 OWN_TYPES: Final = frozenset(
-    {"ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError", "BrokenPipeError"}
-)
+    {"ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError", "BrokenPipeError",
+     "asyncio.IncompleteReadError", "asyncio.exceptions.IncompleteReadError"}
+)  # fmt: skip
 LATE_TYPES: Final = frozenset({"TimeoutError", "asyncio.TimeoutError", "subprocess.TimeoutExpired"})
 
 TYPES: Final = (
@@ -99,9 +101,28 @@ TYPES: Final = (
 
 # What a process writes is about anything, so only words that are said of oneself count.
 PROCESS: Final = (
+    Row(
+        rule="process.check",
+        failure_class="tool",
+        text=words.CHECK,
+        when="a check failed: an assertion, `expected … but got …`",
+    ),
     *TLS,
     Row(rule="process.storage", failure_class="storage", text=words.DISK, when="the disk is full or broken"),
     Row(rule="process.context", failure_class="context", text=words.TOO_LONG, when="the input is too long"),
+    Row(
+        rule="process.resets_soon",
+        failure_class="throttled",
+        text=words.WILL_RESET,
+        wait="short",
+        when="a quota that comes back in less than an hour",
+    ),
+    Row(
+        rule="process.resets",
+        failure_class="quota",
+        text=words.WILL_RESET,
+        when="a quota that comes back later, or nobody knows when",
+    ),
     Row(
         rule="process.quota",
         failure_class="quota",
@@ -122,7 +143,12 @@ MCP: Final = (
         text=words.SESSION,
         when="the session or the connection is gone",
     ),
-    Row(rule="mcp.header", failure_class="request", text=r"header\w* \w*mismatch", when="headers that do not match"),
+    Row(
+        rule="mcp.header",
+        failure_class="request",
+        text=r"header\w{0,12} \w{0,12}mismatch",
+        when="headers that do not match",
+    ),
 )
 MCP_WORDS: Final = (
     Row(rule="mcp.timeout", failure_class="network", text=r"timed out|request timeout", when="it took too long"),
@@ -137,14 +163,14 @@ MCP_WORDS: Final = (
     Row(rule="mcp.auth", failure_class="auth", text=words.BAD_KEY, when="a key or a token is missing or not valid"),
     Row(rule="mcp.rate", failure_class="throttled", text=words.THROTTLED, when="a rate limit"),
     Row(rule="mcp.down", failure_class="capacity", text=words.DOWN, when="the server is overloaded or down"),
+    Row(rule="mcp.network", failure_class="network", text=words.OFFLINE, when="a connection failed"),
 )
 # Codes of JSON-RPC that say enough; what is wrong is the call.
 MCP_CALL_CODES: Final = frozenset({-32700, -32600, -32601, -32602})
-# Codes that say little: the words come first.
+# Codes that say little: the words come first. -32603 and those that a server makes up itself (-32000) say nothing at
+# all, a bug of the server as well as a blip: they are unknown.
 MCP_CODES: Final[dict[int, FailureClass]] = {
     0: "tool",
-    -32603: "capacity",
-    -32000: "network",
     -32001: "network",
     -32002: "request",
     -32003: "request",
@@ -157,21 +183,25 @@ MCP_CODES: Final[dict[int, FailureClass]] = {
 
 # Why a model stopped, in snake case. What is not here is a good ending.
 REASONS: Final[tuple[tuple[str, FailureClass, tuple[str, ...]], ...]] = (
-    ("reply.truncated", "output", ("max_tokens", "length", "max_output_tokens")),
+    ("reply.truncated", "output", ("max_tokens", "length", "max_output_tokens", "token_limit")),
     (
         "reply.malformed",
         "output",
         ("malformed_function_call", "unexpected_tool_call", "malformed_response", "malformed_model_output",
          "malformed_tool_use", "missing_thought_signature", "no_image"),
     ),
-    ("reply.context", "context", ("model_context_window_exceeded", "model_length", "context_length_exceeded")),
+    (
+        "reply.context",
+        "context",
+        ("model_context_window_exceeded", "model_length", "context_length_exceeded", "error_limit"),
+    ),
     (
         "reply.refusal",
         "refusal",
         ("refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "language",
          "blocklist", "prohibited_content", "spii", "image_safety", "image_prohibited_content", "image_recitation",
-         "image_other", "other", "model_armor", "jailbreak"),
+         "image_other", "other", "model_armor", "jailbreak", "error_toxic"),
     ),
     ("reply.tool_calls", "stuck", ("too_many_tool_calls", "max_tool_calls")),
-    ("reply.broken", "capacity", ("error", "insufficient_system_resource", "abort", "failed")),
+    ("reply.broken", "capacity", ("error", "insufficient_system_resource", "abort", "failed", "timeout")),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Final, cast
 import msgspec
 
 from perdure.core.classify.evidence import Evidence
-from perdure.core.classify.words import CONTEXT_CODES, FILTER_CODES
+from perdure.core.classify.words import CHECK, CONTEXT_CODES, FILTER_CODES
 
 NODES_MAX: Final = 400  # of a body that are looked at
 TEXT_CHARS_MAX: Final = 64_000  # of a text that may hold JSON
@@ -75,13 +75,20 @@ _STARTS: Final = re.compile(r"[{\[]")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w.:#/ -]{0,119}")
 _WORD_EDGE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _STATUS_IN_TEXT: Final = re.compile(
-    r"\b(?:error code|http error|http(?:/\d(?:\.\d)?)?|status[ _]code|got status|api error|returned error)"
+    r"\b(?:error code|http error|http(?:/\d(?:\.\d)?)?|status[ _]code|got status|api error|returned (?:an )?error"
+    r"|(?:client|server) error|(?:unexpected|last|http|response|received|with) status(?: of)?|responded with)"
     r"\W{0,3}([45]\d\d)\b",
     re.IGNORECASE,
 )
+# As the messages of requests and aiohttp begin.
+_STATUS_OF_CLIENT: Final = re.compile(r"\s*([45]\d\d)(?: (?:client|server) error: |, message=)", re.IGNORECASE)
+_CHECK: Final = re.compile(CHECK, re.IGNORECASE)
 _STATUS_AT_START: Final = re.compile(r"\W{0,3}([45]\d\d) [A-Z]")
 _QUOTA_IN_TEXT: Final = re.compile(r"quota_?id[\"']?\s*[:=]\s*[\"']([\w-]+)", re.IGNORECASE)
-_CODE_IN_TEXT: Final = re.compile(r"\bStatusCode\.([A-Z_]{2,40})\b")  # of gRPC
+# As gRPC and AWS write it into a message.
+_CODE_IN_TEXT: Final = re.compile(
+    r"\bStatusCode\.([A-Z_]{2,40})\b|\bAn error occurred \((\w{2,80})\) when calling the "
+)
 _PAGE: Final = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 
 _CODE_HEADERS: Final = ("x-amzn-errortype", "x-ms-error-code")
@@ -136,18 +143,21 @@ def read(evidence: Evidence) -> Facts:
     facts.numbers += (said,) if said else ()
     facts.status = _status(evidence, facts.numbers)
     facts.quotas += tuple(_QUOTA_IN_TEXT.findall(facts.text))
-    facts.codes += tuple(named(code) for code in _CODE_IN_TEXT.findall(facts.text))
+    said_codes = tuple(named(grpc or aws) for grpc, aws in _CODE_IN_TEXT.findall(facts.text))
+    facts.codes += said_codes
     facts.codes += tuple(named(headers[name]) for name in _CODE_HEADERS if name in headers)
     facts.codes += _code_of_type(evidence.type)
     facts.provider = _provider(evidence, facts, bodies)
-    facts.has_error_body = facts.has_error_body or bool(said)
+    facts.has_error_body = facts.has_error_body or bool(said) or bool(said_codes)
     return facts
 
 
 def _said_status(evidence: Evidence) -> int:
     """Return the status that a message tells; a number at its start counts where an answer is known to be meant."""
     message = evidence.message[:SAID_CHARS_MAX]
-    found = _STATUS_IN_TEXT.search(message)
+    found = _STATUS_IN_TEXT.search(message) or _STATUS_OF_CLIENT.match(message)
+    if found is not None and evidence.kind in {"exception", "process"} and _CHECK.search(message):
+        return 0
     if found is None and evidence.kind != "exception":
         found = _STATUS_AT_START.match(message)
     return int(found[1]) if found else 0

@@ -15,6 +15,7 @@ from perdure.core.classify.reading import named
 Reply = Mapping[str, object]
 
 ANSWERS_MAX: Final = 32
+_ENDINGS: Final = ("stop_reason", "stopReason", "done_reason", "finish_reason", "finishReason")
 _SAID_CHARS_MAX: Final = 300  # a longer text is an answer, whatever it speaks of
 # Some gateways and command lines say with status 200, as if the model had spoken, that there is no answer.
 _SAID_INSTEAD: Final = re.compile(
@@ -26,9 +27,10 @@ _SAID_INSTEAD: Final = re.compile(
 
 def error_in(reply: Reply) -> Reply | None:
     """Return the part of an answer, or event, that is an error."""
-    inner = _mapping(reply.get("response"))
-    if inner.get("error"):
-        return error_in(inner)
+    for name in ("response", "result"):
+        inner = _mapping(reply.get(name))
+        if inner.get("error"):
+            return error_in(inner)
     if reply.get("type") == "error" or reply.get("object") == "error" or reply.get("event_type") == "error":
         return reply
     if reply.get("error"):
@@ -47,9 +49,9 @@ def endings(reply: Reply) -> list[str]:
     choices = [*_mappings(reply.get("choices")), *_mappings(reply.get("candidates"))]
     if choices:
         return [_ending_of_choice(choice) for choice in choices]
-    for name in ("response", "delta", "message"):
+    for name in ("response", "delta", "message", "messageStop", "message_stop"):
         inner = _mapping(reply.get(name))
-        if {"stop_reason", "incomplete_details"} & set(inner):
+        if {*_ENDINGS, "incomplete_details"} & set(inner):
             return endings(inner)
     feedback = _mapping(reply.get("promptFeedback") or reply.get("prompt_feedback"))
     if feedback.get("blockReason") or feedback.get("block_reason"):
@@ -57,7 +59,7 @@ def endings(reply: Reply) -> list[str]:
     details = _mapping(reply.get("incomplete_details"))
     if details:
         return [_word(details.get("reason"))]
-    told = (reply.get(name) for name in ("stop_reason", "stopReason", "done_reason", "finish_reason", "finishReason"))
+    told = (reply.get(name) for name in _ENDINGS)
     return [next((_word(reason) for reason in told if reason), "")]
 
 

@@ -33,7 +33,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     codes: str = ""  # pattern for a whole code, in snake case
     quotas: str = ""  # pattern within the id of a quota that is used up
     text: str = ""  # pattern within the message
-    wait: Literal["", "none", "long"] = ""  # what the other side asks for: nothing; an hour or more
+    wait: Literal["", "none", "short", "long"] = ""  # what the other side asks for: nothing; less than an hour; more
     should_retry: bool | None = None  # the header `x-should-retry`
     is_flagged: bool = False  # the result of a moderation is in the body
     back: Return = "told"
@@ -73,6 +73,14 @@ FIELDS: Final = (
         when="code `insufficient_quota`, `credit_balance_exhausted`, `organization_spend_limit_exceeded`, "
         "`project_spend_limit_exceeded`, `billing_error`, `BILLING_DISABLED`, and others that name a credit, a "
         "balance, a budget, a spend or usage limit",
+        back="named",
+    ),
+    Row(
+        rule="quota.said",
+        failure_class="quota",
+        codes=rf"{words.BROAD_CODES}|{words.RATE_CODES}",
+        text=words.SPENT,
+        when="code of a rate or a right, and the message is about money: credits are depleted, a spend limit reached",
         back="named",
     ),
     Row(
@@ -135,6 +143,13 @@ FIELDS: Final = (
         back="named",
     ),
     Row(
+        rule="refusal.said",
+        failure_class="refusal",
+        codes=words.BROAD_CODES,
+        text=words.VIOLATES,
+        when="code `permission_denied`, `forbidden`, and the message says that the content violates a policy",
+    ),
+    Row(
         rule="auth.key",
         failure_class="auth",
         codes=words.KEY_CODES,
@@ -171,6 +186,28 @@ FIELDS: Final = (
         failure_class="capacity",
         codes=words.MODEL_CODES,
         when="code `ModelNotReadyException`, `ModelTimeoutException`, `ModelErrorException`",
+    ),
+    Row(
+        rule="network.late",
+        failure_class="network",
+        statuses=_statuses(*_NO_STATUS, 400),
+        codes=words.LATE_CODES,
+        when="status 400, code `RequestTimeout`: what was sent came too slowly",
+    ),
+    Row(
+        rule="capacity.aborted",
+        failure_class="capacity",
+        statuses=_statuses(*_NO_STATUS, 409),
+        codes=words.ABORTED_CODES,
+        when="status 409, code `ABORTED`, `conflict_error`: somebody else was at the same thing",
+    ),
+    Row(
+        rule="throttled.aws_limit",
+        failure_class="throttled",
+        providers=("aws",),
+        statuses=_statuses(400),
+        codes=r"limit_exceeded",
+        when="status 400 of AWS, code `LimitExceededException`",
     ),
     Row(
         rule="throttled.rate",
@@ -235,9 +272,9 @@ WORDS: Final = (
     Row(
         rule="text.refusal",
         failure_class="refusal",
-        statuses=_statuses(*_NO_STATUS, 400, 403, 422, 451),
+        statuses=_statuses(*_NO_STATUS, 400, 403, 422, 451, 498),
         text=words.REFUSED,
-        when="status 400, 403, 422, 451, and the message names a policy or a filter",
+        when="status 400, 403, 422, 451, 498, and the message names a policy or a filter",
     ),
     Row(
         rule="text.rate",

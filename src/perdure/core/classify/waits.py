@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final, cast
+from zoneinfo import ZoneInfo
 
 from perdure.core.classify.reading import Facts
 
@@ -33,7 +34,8 @@ _PART: Final = r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|minutes?|mins?|m|seconds?|s
 _PARTS: Final = re.compile(_PART, re.IGNORECASE)
 _DURATION: Final = re.compile(rf"(?:{_PART}[\s,]*)+", re.IGNORECASE)
 _ASKED: Final = re.compile(
-    r"(?:try(?:ing)? again|retry(?:ing)?|wait)(?: again)?(?: (?:in|after|for|at least|about))*[:\s]+"
+    r"(?:(?:try(?:ing)? again|retry(?:ing)?|wait)(?: again)?(?: (?:in|after|for|at least|about))*|resets? (?:in|after))"
+    r"[:\s]+"
     rf"(?P<wait>(?:{_PART}\b[\s,]*|{_PART}(?=\d))+)",
     re.IGNORECASE,
 )
@@ -43,6 +45,18 @@ _DATE_IN_TEXT: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:(?:T| at |,? )(\d\d:\d\d(?::\d\d)?))?",
     re.IGNORECASE,
 )
+# As command lines tell it: "resets 5:10pm (Europe/Paris)", "resets Dec 5 at 9pm (UTC)".
+_CLOCK_IN_TEXT: Final = re.compile(
+    r"resets? (?:at |on )?(?:(?P<month>[A-Z][a-z]{2})[a-z]* (?P<day>\d{1,2}),? (?:at )?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[ap])m \((?P<zone>[\w/+-]{1,40})\)",
+    re.IGNORECASE,
+)
+_LATER_IN_TEXT: Final = re.compile(
+    rf"(?:resets?|try again|available(?: again)?) (?:in|after) (?P<wait>(?:{_PART}\b[\s,]*|{_PART}(?=\d))+)",
+    re.IGNORECASE,
+)
+_LATER_S_MIN: Final = 60.0  # a shorter wait beside a quota is that of a limit by the minute
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _COUNT_IN_TEXT: Final = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)  # as a command line tells it
 _LIMIT_RESET: Final = re.compile(r"(?:x-ratelimit|anthropic-ratelimit)-(?:reset-([\w-]+)|([\w-]+)-reset)")
 _PLAIN_RESETS: Final = ("x-ratelimit-reset", "ratelimit-reset", "x-rate-limit-reset")
@@ -81,12 +95,16 @@ def duration_s(text: str) -> float:
     return sum(float(number) * _unit_s(unit.lower()) for number, unit in _PARTS.findall(text))
 
 
-def told_moment(facts: Facts) -> int:
+def told_moment(facts: Facts, now: int) -> int:
     """Return when a quota comes back, in UTC microseconds, where body or message name the moment; else 0."""
     moments = [_moment(reset) for reset in facts.resets]
     moments += [_moment(found) for found in _COUNT_IN_TEXT.findall(facts.text)]
     for day, hour in _DATE_IN_TEXT.findall(facts.text):
         moments.append(_moment(f"{day}T{hour or '00:00'}Z"))
+    if now:
+        moments += [_next_clock(found, now) for found in _CLOCK_IN_TEXT.finditer(facts.text)]
+        later = (_sane(duration_s(found["wait"])) for found in _LATER_IN_TEXT.finditer(facts.text))
+        moments += [now + round(clamped(wait, QUOTA_WAIT_S_MAX) * SECOND_US) for wait in later if wait >= _LATER_S_MIN]
     return max(moments, default=0)
 
 
@@ -189,6 +207,20 @@ def _at(moment: int) -> datetime:
 
 def _us(moment: datetime) -> int:
     return round(moment.timestamp()) * SECOND_US
+
+
+def _next_clock(told: re.Match[str], now: int) -> int:
+    """Return the next moment at which a clock in the zone that is named shows what is told; 0 where there is none."""
+    try:
+        present = _at(now).astimezone(ZoneInfo(told["zone"]))  # reads the machine's table of zones
+        hour = int(told["hour"]) % 12 + (12 if told["half"].lower() == "p" else 0)
+        moment = present.replace(hour=hour, minute=int(told["minute"] or 0), second=0, microsecond=0)
+        if told["month"]:
+            moment = moment.replace(month=_MONTHS.index(told["month"].lower()) + 1, day=int(told["day"]))
+            return _us(moment if moment > present else moment.replace(year=moment.year + 1))
+        return _us(moment if moment > present else moment + timedelta(days=1))
+    except (KeyError, ValueError, OSError, OverflowError):  # no such zone, month, day or hour
+        return 0
 
 
 def _pacific_offset(day: date) -> int:
