@@ -89,7 +89,8 @@ TOO_LONG: Final = _any(
     r"exceed\w{0,12}[\w ,'`]{0,40}\bcontext\b|context[ _](?:length|limit|size|window)[\w ]{0,20} (?:exceed|overflow)",
     r"exceed\w{0,12}[\w ]{0,20} (?:maximum|max)[\w ]{0,20} (?:tokens|length)|tokens? > \d+ maximum",
     r"(?:larger|longer|bigger) than (?:the )?(?:model'?s? )?(?:maximum )?(?:context|model length)",
-    r"(?:number of|input|prompt|total) tokens exceeds? (?:the )?(?:limit|maximum)|exceed\w{0,12} (?:the )?model token limit",
+    r"(?:number of|input|prompt|total) tokens exceeds? (?:the )?(?:limit|maximum)",
+    r"exceed\w{0,12} (?:the )?model token limit",
     r"(?:prompt|input) (?:token )?(?:length|count)[\w ]{0,20} exceeds?\b",
     r"token limit exceeded[^\n]{0,40}\b(?:input|prompt)",
     r"tokens in the (?:prompt|input|messages?|request) (?:cannot|can'?t|must not|may not|should not) exceed",
@@ -121,9 +122,9 @@ NO_MONEY: Final = _any(
 )
 WILL_RESET: Final = r"quota will reset|exhausted (?:your|the) capacity"
 BAD_KEY: Final = _any(
-    r"(?:api[ _-]?key|x-api-key|(?:api|access|auth\w{0,12}|bearer|security|session)[ _-]?token|credentials?)[\w' ]{0,30}\b"
-    r"(?:invalid|expired|revoked|disabled|missing|not valid|incorrect|required|must be set|not found|not provided"
-    r"|suspended|deactivated|blocked|leaked)",
+    r"(?:api[ _-]?key|x-api-key|(?:api|access|auth\w{0,12}|bearer|security|session)[ _-]?token|credentials?)"
+    r"[\w' ]{0,30}\b(?:invalid|expired|revoked|disabled|missing|not valid|incorrect|required|must be set"
+    r"|not found|not provided|suspended|deactivated|blocked|leaked)",
     r"(?:invalid|expired|revoked|incorrect|missing|wrong|no|disabled)[\w ]{0,20} "
     r"(?:api[ _-]?key|x-api-key|(?:api|access|auth\w{0,12}|bearer)[ _-]token|credentials?|subscription key)\b",
     r"\bkey (?:is |has |was )?(?:been )?(?:invalid|expired|revoked|disabled)\b|permission denied \(publickey",
