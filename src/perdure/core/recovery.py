@@ -21,7 +21,7 @@
     same_again        another failure, fewer than failures_max            Retry now: the program is called anew
     roll_back         a dead end, and a checkpoint to go back to          RollBack, with the next strategy and a lesson
     change_in_place   a dead end, and none that may be gone back to       ChangeStrategy, with a lesson
-    ask_for_help      a dead end, and the next strategy is to ask         Ask (Abandon when unattended)
+    ask_for_help      a dead end, and the next strategy is to ask         Ask (unattended: the one after it)
     exhausted         a dead end, and each strategy has had two rounds    Ask (Abandon when unattended)
     limit_reached     a dead end, and the program declares no strategies  Ask (Abandon when unattended)
 
@@ -117,7 +117,7 @@ TABLE: Final = (
     Row("same_again", "another failure, fewer than failures_max", "Retry now: the program is called anew"),
     Row("roll_back", "a dead end, and a checkpoint to go back to", "RollBack, with the next strategy and a lesson"),
     Row("change_in_place", "a dead end, and none that may be gone back to", "ChangeStrategy, with a lesson"),
-    Row("ask_for_help", "a dead end, and the next strategy is to ask", _PERSON),
+    Row("ask_for_help", "a dead end, and the next strategy is to ask", "Ask (unattended: the one after it)"),
     Row("exhausted", "a dead end, and each strategy has had two rounds", _PERSON),
     Row("limit_reached", "a dead end, and the program declares no strategies", _PERSON),
 )
@@ -263,7 +263,8 @@ def _leave_dead_end(document: Document, ledger: Ledger, failure: Failure, rules:
 
 def _following(document: Document, ledger: Ledger, failure: Failure, rules: Rules) -> Strategy | None:
     if rules.changes_strategy:
-        return strategies.next_strategy(ledger, document.strategy, failure.failure_class)
+        may_ask = not rules.unattended
+        return strategies.next_strategy(ledger, document.strategy, failure.failure_class, may_ask=may_ask)
     now = ledger.strategies[document.strategy]
     return now if strategies.rounds_of(ledger, now, now) < ROUNDS_MAX * len(ledger.strategies) else None
 

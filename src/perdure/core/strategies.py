@@ -58,15 +58,18 @@ def changes_of(strategy: Strategy, first: Strategy) -> tuple[Change, ...]:
     return (*named, *(change for change, is_so in differs if is_so))
 
 
-def next_strategy(ledger: Ledger, current: int, failure_class: FailureClass) -> Strategy | None:
+def next_strategy(
+    ledger: Ledger, current: int, failure_class: FailureClass, *, may_ask: bool = True
+) -> Strategy | None:
     """Return the strategy to go on with after a dead end, None where each has had its rounds.
 
     One that has had fewer rounds comes first, then one with a better record here, then the order of the class. The
-    present one comes last among its like. A source whose word was found false is not taken again.
+    present one comes last among its like. A source whose word was found false is not taken again. `may_ask`: whether
+    there is somebody for the strategy that is to ask.
     """
     strategies = strategies_of(ledger)
     now = strategies[current]
-    open_ = [one for one in strategies if _is_open(ledger, one, now)]
+    open_ = [one for one in strategies if _is_open(ledger, one, now) and (may_ask or one.change != "ask")]
     if not open_:
         return None
 

@@ -116,7 +116,7 @@ def test_every_row_is_reached():
         assert (name, kind) == (row, type(decision))
 
 
-ASKED = [name for name, (_, _, kind) in ROWS.items() if kind is Ask]
+ASKED = [name for name, (_, _, kind) in ROWS.items() if kind is Ask and name != "ask_for_help"]
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -294,6 +294,14 @@ def test_each_strategy_has_two_rounds_and_the_order_is_that_of_the_class():
         assert first == order[0]
         assert {"direct": 1, "outline": 2, "tools": 2, "source": 2} == dict(Counter(order))
         assert len(set(order[:3])) == 3
+
+
+def test_where_nobody_can_be_asked_the_others_have_their_second_rounds():
+    """A strategy that is to ask is passed over."""
+    given = ledger("tool", failures=3, strategies=(DIRECT, HELP), tried={"direct": Tried(rounds=1)})
+    assert "ask_for_help" == decide(MARKED, given, Rules(), NOW)[1]
+    decision, row = decide(MARKED, given, Rules(unattended=True), NOW)
+    assert ("roll_back", "direct") == (row, decision.strategy)
 
 
 def test_what_has_worked_here_comes_first():
