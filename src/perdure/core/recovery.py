@@ -41,7 +41,7 @@ import msgspec
 
 from perdure.core import health, retrying, rollback, strategies
 from perdure.core.health import HEALTHY, HealthRules
-from perdure.core.retrying import PATIENT, Patience
+from perdure.core.retrying import PATIENT, Patience, Seconds
 from perdure.limits import LESSON_BYTES_MAX, NUDGES_MAX, REASKS_MAX, ROUNDS_MAX, WAIT_INLINE_S
 from perdure.model.checkpoint import Checkpoint
 from perdure.model.decision import (
@@ -78,7 +78,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     patience: Patience = PATIENT
     health: HealthRules = HEALTHY
-    wait_inline_s: float = WAIT_INLINE_S  # a longer wait parks the task
+    wait_inline_s: Seconds = WAIT_INLINE_S  # a longer wait parks the task
     skips_waits: bool = False  # what a task already waits for when it is opened is not waited for
     prior: tuple[tuple[str, int, int], ...] = ()  # (strategy, progress, failures) of earlier tasks, for new ones
     unattended: bool = False  # nobody can be asked: fail with the same package instead

@@ -9,6 +9,7 @@ import pytest
 from perdure.core import reckoning, recovery
 from perdure.core.recovery import TABLE, Rules, decide, observe
 from perdure.core.strategies import changes_of, learned, next_strategy, variations
+from perdure.errors import UsageError
 from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint
 from perdure.model.decision import (
@@ -321,6 +322,13 @@ def test_variations_change_one_thing_each():
         ("fresh context", ("fresh_context",)),
         ("ask", ("ask",)),
     ] == changed
+
+
+@pytest.mark.parametrize("given", [{"prompts": "abc"}, {"tools": ["look_up"]}, {"sources": "web"}, {"more": "ask"}])
+def test_variations_take_lists(given):
+    """A text is a list of letters too, and would make as many strategies."""
+    with pytest.raises(UsageError, match="put it in brackets"):
+        variations(Strategy("direct"), **given)
 
 
 def test_what_earlier_tasks_have_learned_counts_as_if_this_one_had():
