@@ -142,7 +142,7 @@ def observe(error: ErrorRecord, ledger: Ledger, *, action: str = "", tool: str =
 
 def signature_of(failure: Failure, ledger: Ledger) -> str:
     """Return by what two failures are the same: tool, arguments, error; numbers in its message may differ."""
-    failed, digest = ledger.failed_call
+    failed, _, digest = ledger.failed_call
     call = digest.hex()[:16] if failed and failed == failure.action else ""
     message = _CHANGING.sub("#", failure.error.message)
     return f"{failure.tool} {call} {failure.error.type} {zlib.crc32(message.encode('utf-8', 'replace')):08x}"

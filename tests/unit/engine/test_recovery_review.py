@@ -9,7 +9,7 @@ from perdure import Strategy
 from perdure.core.recovery import Rules
 from perdure.errors import KeyReused
 from perdure.model import entry as e
-from tests.worlds import DEAD, Death, Play, World, counted, dying
+from tests.worlds import DEAD, IMPATIENT, Death, Play, World, counted, dying
 
 
 class Hurried(World):
@@ -186,3 +186,51 @@ def test_a_program_is_not_left_for_a_circle_while_an_effect_is_in_flight():
 
     assert 2 == world.live(Play(program, strategies=(Strategy("direct"), Strategy("careful", prompt="slowly"))))
     assert (["nudge"], [1], [1, 1, 1, 1]) == (rows(world), done, reads)
+
+
+# --- what is no row -------------------------------------------------------------------------------------------------
+class Unheard(Exception):
+    """Of an error that no row of the classifier knows."""
+
+    status_code = 999
+
+
+@pytest.mark.parametrize(("kind", "row"), [(Unheard, "passing"), (ValueError, "same_again")])
+def test_the_same_error_after_the_call_has_succeeded_is_no_second_in_a_row(kind, row):
+    """A call that fails twice in a hundred is neither a wrong request nor a dead end."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="pure", poll=True, name=f"review_poll_{kind.__name__}")
+    async def poll() -> int:
+        calls.append(1)
+        if len(calls) in {2, 30}:
+            raise kind("odd")
+        return len(calls)
+
+    async def program(task):
+        while len(task.state["seen"]) < 50:
+            await task.act(poll, then=lambda state, got: state["seen"].append(got))
+        return "seen"
+
+    strategies = (Strategy("direct"), Strategy("careful", prompt="slowly"))
+    assert "seen" == world.live(Play(program, state={"seen": []}, strategies=strategies))
+    assert ([row, row], 52) == (rows(world), len(calls))
+
+
+def test_the_success_of_another_call_with_equal_arguments_ends_no_row():
+    """What comes before the call that is away succeeds each time: it says nothing about that call."""
+    world, calls = Hurried(), []
+    first = counted([], name="review_first", result="here", poll=True)
+
+    @perdure.tool(effect="pure", name="review_away")
+    async def away(item: int = 0) -> int:
+        calls.append(item)
+        raise ConnectionResetError("away")
+
+    async def program(task):
+        await task.act(first)
+        return await task.act(away)
+
+    with pytest.raises(perdure.NeedsHuman, match="4 times in a row"):
+        world.live(Play(program), rules=IMPATIENT)
+    assert 4 == len(calls)
