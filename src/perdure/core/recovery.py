@@ -249,7 +249,7 @@ def _leave_dead_end(document: Document, ledger: Ledger, failure: Failure, rules:
     following = _following(document, ledger, failure, rules)
     if following is None:
         names = ", ".join(one.name for one in ledger.strategies)
-        false = f"; not to be trusted: {', '.join(ledger.quarantined)}" if ledger.quarantined else ""
+        false = f", or its source was found false ({', '.join(ledger.quarantined)})" if ledger.quarantined else ""
         question = f"each strategy ({names}) was tried twice without progress{false}; the last failure: {said}"
         return _ask(rules, question, "exhausted"), "exhausted"
     if following.change == "ask":

@@ -6,9 +6,12 @@ import pytest
 
 import perdure
 from perdure import Strategy
+from perdure.core.briefing import brief
 from perdure.core.recovery import Rules
 from perdure.errors import KeyReused
 from perdure.model import entry as e
+from perdure.model.document import Document
+from perdure.model.ledger import Ledger
 from tests.worlds import DEAD, IMPATIENT, Death, Play, World, counted, dying
 
 
@@ -234,3 +237,23 @@ def test_the_success_of_another_call_with_equal_arguments_ends_no_row():
     with pytest.raises(perdure.NeedsHuman, match="4 times in a row"):
         world.live(Play(program), rules=IMPATIENT)
     assert 4 == len(calls)
+
+
+# --- what people and prompts are told -------------------------------------------------------------------------------
+def test_a_prompt_holds_the_newest_lessons_each_once():
+    """The journal and `task.lessons` keep all of them."""
+    ledger = Ledger(lessons=[*(f"tried way {number}" for number in range(30)), "tried way 15"])
+    told = [line for line in brief(Document(), ledger).splitlines() if line.startswith("- ")]
+    assert [f"- tried way {number}" for number in (*range(10, 15), *range(16, 30), 15)] == told
+
+
+def test_a_person_is_told_that_sources_were_found_false_rather_than_tried_twice():
+    """Both strategies ask the same source, and one false answer of it is the end of both."""
+    world = World()
+
+    async def program(task):
+        await task.check("two sources agree", False, failure_class="suspicious")
+
+    strategies = (Strategy("short", source="web"), Strategy("long", prompt="slowly", source="web"))
+    with pytest.raises(perdure.NeedsHuman, match=r"twice without progress, or its source was found false \(web\)"):
+        world.live(Play(program, strategies=strategies))
