@@ -274,8 +274,9 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         watching.note_settled(fold.document, ledger, payload, action, (header.seq, header.at))
     if payload.outcome == "failed":
         was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"
-        ledger.failed_actions += not was_stopped  # to be stopped is no failure
-        ledger.failed_call, ledger.failed_provider = (action.action, action.tool, action.digest), action.provider
+        if not was_stopped:  # to be stopped is no failure
+            ledger.failed_actions += 1
+            ledger.failed_call, ledger.failed_provider = (action.action, action.tool, action.digest), action.provider
         keep_effect_key(ledger, action)
     else:
         if ledger.failed_keys:

@@ -1,6 +1,7 @@
 """What a stranger has tried in order to break recovery: endless loops, counts that do not count, answers in the way."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -237,6 +238,30 @@ def test_the_success_of_another_call_with_equal_arguments_ends_no_row():
     with pytest.raises(perdure.NeedsHuman, match="4 times in a row"):
         world.live(Play(program), rules=IMPATIENT)
     assert 4 == len(calls)
+
+
+def test_calls_that_were_stopped_beside_the_one_that_failed_are_not_taken_for_it():
+    """A task group stops what runs beside a failure; the row of retries is that of the failure, and ends with it."""
+    world, calls = Hurried(), Counter()
+
+    @perdure.tool(effect="pure", name="review_beside")
+    async def read(item: int) -> int:
+        calls[item] += 1
+        if not item % 3 and calls[item] == 1:
+            raise ConnectionResetError("away for a moment")
+        await asyncio.sleep(1)
+        return item
+
+    async def program(task):
+        for first in range(0, 18, 3):
+            async with asyncio.TaskGroup() as group:
+                for item in range(first, first + 3):
+                    group.create_task(task.act(read, item))
+        return "all"
+
+    assert "all" == world.live(Play(program))
+    assert ["passing"] * 6 == rows(world)
+    assert 0 == world.fold().ledger.retries
 
 
 # --- what people and prompts are told -------------------------------------------------------------------------------
