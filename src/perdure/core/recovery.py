@@ -11,7 +11,7 @@
     auth              a key or right is missing                           Ask (Abandon when unattended)
     as_told           a passing fault that says when to come back         Retry then, and a little later
     passing           a passing fault of a call, not more than 3 in a row Retry within 0.5 s, 1 s, 2 s (by chance)
-    fall_back         the 4th, and a strategy calls somebody else         ChangeStrategy in place; it counts nothing
+    fall_back         the 4th, no effect open, a strategy calls another   ChangeStrategy in place; it counts nothing
     outage            the 4th and later ones, for not more than 6 h       Retry after 15 s to 4 min
     passing_too_long  a passing fault after that, or one too many in all  Ask (Abandon when unattended)
     condense          the context was too long, for the first time        Condense: called anew, told to be brief
@@ -107,7 +107,7 @@ TABLE: Final = (
     Row("auth", "a key or right is missing", _PERSON),
     Row("as_told", "a passing fault that says when to come back", "Retry then, and a little later"),
     Row("passing", "a passing fault of a call, not more than 3 in a row", "Retry within 0.5 s, 1 s, 2 s (by chance)"),
-    Row("fall_back", "the 4th, and a strategy calls somebody else", "ChangeStrategy in place; it counts nothing"),
+    Row("fall_back", "the 4th, no effect open, a strategy calls another", "ChangeStrategy in place; it counts nothing"),
     Row("outage", "the 4th and later ones, for not more than 6 h", "Retry after 15 s to 4 min"),
     Row("passing_too_long", "a passing fault after that, or one too many in all", _PERSON),
     Row("condense", "the context was too long, for the first time", "Condense: called anew, told to be brief"),
@@ -206,7 +206,7 @@ def _let_pass(document: Document, ledger: Ledger, rules: Rules, now: int) -> tup
         return Retry(at), "passing"
     other = None
     can_change = rules.changes_strategy and ledger.passing <= patience.passing_max
-    if can_change and failure.failure_class in strategies.ELSEWHERE:
+    if can_change and failure.failure_class in strategies.ELSEWHERE and not _is_open(failure, ledger):
         other = strategies.elsewhere(ledger, document.strategy, failure.failure_class)
     if other is not None:
         return ChangeStrategy(other.name, _lesson(document, ledger, failure, "")), "fall_back"
@@ -306,6 +306,12 @@ def _is_in_the_way(action: OpenAction, failure: Failure | None, ledger: Ledger) 
     if failure is not None and action.action in ledger.standing and failure.action != action.action:
         return False
     return failure is None or (action.in_doubt and action.effect.retry == "never")
+
+
+def _is_open(failure: Failure, ledger: Ledger) -> bool:
+    """Whether an effect of this branch may have happened: whoever else is called now might bring it about again."""
+    here = (a for a in ledger.open.values() if a.action not in ledger.standing or a.action == failure.action)
+    return any(not action.effect.is_free for action in here)
 
 
 def _ask(rules: Rules, why: str, reason: AskReason) -> Decision:

@@ -164,6 +164,24 @@ def test_an_effect_keeps_its_key_whatever_strategy_asks():
     assert 1 == len(calls)
 
 
+def test_nobody_else_is_called_for_an_effect_that_may_have_happened():
+    """The first service may have taken the money and not have said so: the second would take it again."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="idempotent", name="review_charge")
+    async def charge(service: str, key: perdure.EffectKey) -> str:
+        calls.append((service, key))
+        raise ConnectionResetError("away")
+
+    async def program(task):
+        return await task.act(charge, task.strategy.source)
+
+    strategies = (Strategy("first", source="one"), Strategy("second", source="two"))
+    with pytest.raises(perdure.NeedsHuman, match="4 times in a row"):
+        world.live(Play(program, strategies=strategies), rules=IMPATIENT)
+    assert (["passing"] * 3 + ["passing_too_long"], 1, 4) == (rows(world), len(set(calls)), len(calls))
+
+
 # --- beside an effect in flight -------------------------------------------------------------------------------------
 def test_a_program_is_not_left_for_a_circle_while_an_effect_is_in_flight():
     """Its task group would cancel the effect, and a person would have to say whether it has happened."""
