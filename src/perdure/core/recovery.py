@@ -69,7 +69,11 @@ from perdure.model.strategy import Strategy
 _OUTSIDE: Final[frozenset[FailureClass]] = frozenset({"quota", "auth", "storage"})  # nothing that the program did wrong
 _AT_ONCE: Final[frozenset[FailureClass]] = frozenset({"request", "suspicious"})
 _DETERMINISTIC: Final[frozenset[FailureClass]] = frozenset({"tool", "request", "context"})
-_CHANGING: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+", re.IGNORECASE)
+# Addresses, UUIDs, ids as services write them (`req_011CcR9mkMvX`), digests, numbers.
+_CHANGING: Final = re.compile(
+    r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[A-Za-z]{2,12}_(?=[A-Za-z]*\d)[0-9A-Za-z]{12,}"
+    r"|[0-9a-fA-F]{8,}|\d+"
+)
 _TWICE: Final = 2
 
 
@@ -127,12 +131,13 @@ TABLE: Final = (
 def observe(error: ErrorRecord, ledger: Ledger, *, action: str = "", tool: str = "") -> FailureObserved:
     """Return what is to be recorded of an error that has left the program: its class here, and whether it counts.
 
-    An error that nobody knows passes once; when it comes again it is a wrong request. A tool that runs out of its time
-    again and again is at fault itself.
+    An error that nobody knows passes once; when the same call ends in one again, whatever it says, it is a wrong
+    request. A tool that runs out of its time again and again is at fault itself.
     """
     failure = Failure(failure_class=error.failure_class, error=error, action=action, tool=tool)
-    is_same = bool(ledger.signature) and signature_of(failure, ledger) == ledger.signature
-    if error.is_unknown and is_same:
+    signature = signature_of(failure, ledger)
+    is_same = bool(ledger.signature) and signature == ledger.signature
+    if error.is_unknown and ledger.signature.rpartition(" ")[0] == signature.rpartition(" ")[0]:
         failure = msgspec.structs.replace(failure, failure_class="request")
     elif error.failure_class == "timeout" and is_same and ledger.retries >= PATIENT.retries_max:
         failure = msgspec.structs.replace(failure, failure_class="tool")
