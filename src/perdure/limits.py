@@ -46,6 +46,7 @@ STUCK_PATIENCE: Final = 10  # actions in a row that close a circle, before a pro
 NUDGES_MAX: Final = 1
 ROUNDS_MAX: Final = 2  # of each strategy without verified progress
 LESSON_BYTES_MAX: Final = 1 * KIB
+LESSONS_TOLD_MAX: Final = 20  # of a task, the newest, in what a prompt is built from
 GIST_BYTES: Final = 1 * KIB  # of an action's arguments that are kept while it is open
 CRASH_LOOP_STARTS_MAX: Final = 5
 PROGRAM_CALLS_MAX: Final = 100  # of one run(); a program that rolls itself back for ever ends here

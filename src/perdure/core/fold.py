@@ -262,7 +262,7 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         return  # a late word on something that was settled already: it stays in the journal, nothing follows
     health.note_call(ledger, action, payload, header.at)
     if payload.outcome == "in_doubt":
-        ledger.failed_call, ledger.failed_provider = (action.action, action.digest), action.provider
+        ledger.failed_call, ledger.failed_provider = (action.action, action.tool, action.digest), action.provider
         ledger.open[payload.action] = msgspec.structs.replace(action, in_doubt=True)
         return
     ledger.actions += 1
@@ -274,14 +274,15 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
         watching.note_settled(fold.document, ledger, payload, action, (header.seq, header.at))
     if payload.outcome == "failed":
         was_stopped = payload.error is not None and payload.error.failure_class == "cancelled"
-        ledger.failed_actions += not was_stopped  # to be stopped is no failure
-        ledger.failed_call, ledger.failed_provider = (action.action, action.digest), action.provider
+        if not was_stopped:  # to be stopped is no failure
+            ledger.failed_actions += 1
+            ledger.failed_call, ledger.failed_provider = (action.action, action.tool, action.digest), action.provider
         keep_effect_key(ledger, action)
     else:
         if ledger.failed_keys:
             ledger.failed_keys.pop(failed_key_of(action.tool, action), None)
-        if patched or action.key or action.digest == ledger.retried:
-            ledger.retries = 0  # the run has come further, or the call that failed has succeeded
+        if patched or action.key or action.digest == ledger.retried[1]:
+            reckoning.note_success(ledger, action, is_further=patched or bool(action.key))
     if action.branch == fold.branch and (payload.outcome == "succeeded" or has_tried(payload, action)):
         keep_outcome(fold, header.seq, payload, action, is_patched=patched)
     if fold.document.impossible_at:

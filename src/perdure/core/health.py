@@ -14,7 +14,7 @@ with it. Not the breaker of a provider, which is the process's (`core/breaker.py
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -35,8 +35,8 @@ _OF_THE_CALLER: Final[frozenset[FailureClass]] = frozenset({"request", "context"
 class HealthRules(msgspec.Struct, frozen=True, kw_only=True):
     """When a tool or a provider is bad: fewer than `valid_min` of at least `calls_min` calls were valid."""
 
-    calls_min: int = HEALTH_CALLS_MIN
-    valid_min: float = HEALTH_VALID_MIN
+    calls_min: Annotated[int, msgspec.Meta(ge=1, le=HEALTH_WINDOW)] = HEALTH_CALLS_MIN
+    valid_min: Annotated[float, msgspec.Meta(ge=0, le=1)] = HEALTH_VALID_MIN
 
 
 HEALTHY: Final = HealthRules()

@@ -34,6 +34,8 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     ledger.failed_at, ledger.is_undecided = at, True
     watching.note_failure(document, ledger, failure)
     health.note_failure(ledger, failure.tool)
+    failed, tool, digest = ledger.failed_call
+    ledger.retried = (tool, digest) if failed == failure.action else ("", b"")
     if not failure.action:
         ledger.failed_provider = ""
     if not observed.counted:  # nothing has followed from the advice yet
@@ -41,8 +43,6 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
         ledger.passing += 1
         if ledger.retries == 1:
             ledger.passing_since = at
-        failed, digest = ledger.failed_call
-        ledger.retried = digest if failed == failure.action else b""
         return
     ledger.failures += 1
     ledger.advice = None
@@ -52,6 +52,15 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     source = strategy_of(document, ledger).source
     if failure.failure_class == "suspicious" and source and source not in ledger.quarantined:
         ledger.quarantined.append(source)
+
+
+def note_success(ledger: Ledger, action: OpenAction, *, is_further: bool) -> None:
+    """The run has come further, or the call that failed has succeeded: what fails from here on is another row."""
+    is_mended = ledger.retried == (action.tool, action.digest)
+    if is_mended:
+        ledger.signature, ledger.same, ledger.retried = "", 0, ("", b"")
+    if is_mended or is_further:
+        ledger.retries = 0
 
 
 def note_decision(document: Document, ledger: Ledger, taken: e.DecisionTaken) -> None:

@@ -11,7 +11,7 @@
     auth              a key or right is missing                           Ask (Abandon when unattended)
     as_told           a passing fault that says when to come back         Retry then, and a little later
     passing           a passing fault of a call, not more than 3 in a row Retry within 0.5 s, 1 s, 2 s (by chance)
-    fall_back         the 4th, and a strategy calls somebody else         ChangeStrategy in place; it counts nothing
+    fall_back         the 4th, no effect open, a strategy calls another   ChangeStrategy in place; it counts nothing
     outage            the 4th and later ones, for not more than 6 h       Retry after 15 s to 4 min
     passing_too_long  a passing fault after that, or one too many in all  Ask (Abandon when unattended)
     condense          the context was too long, for the first time        Condense: called anew, told to be brief
@@ -41,7 +41,7 @@ import msgspec
 
 from perdure.core import health, retrying, rollback, strategies
 from perdure.core.health import HEALTHY, HealthRules
-from perdure.core.retrying import PATIENT, Patience
+from perdure.core.retrying import PATIENT, Patience, Seconds
 from perdure.limits import LESSON_BYTES_MAX, NUDGES_MAX, REASKS_MAX, ROUNDS_MAX, WAIT_INLINE_S
 from perdure.model.checkpoint import Checkpoint
 from perdure.model.decision import (
@@ -69,7 +69,11 @@ from perdure.model.strategy import Strategy
 _OUTSIDE: Final[frozenset[FailureClass]] = frozenset({"quota", "auth", "storage"})  # nothing that the program did wrong
 _AT_ONCE: Final[frozenset[FailureClass]] = frozenset({"request", "suspicious"})
 _DETERMINISTIC: Final[frozenset[FailureClass]] = frozenset({"tool", "request", "context"})
-_CHANGING: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+", re.IGNORECASE)
+# Addresses, UUIDs, ids as services write them (`req_011CcR9mkMvX`), digests, numbers.
+_CHANGING: Final = re.compile(
+    r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[A-Za-z]{2,12}_(?=[A-Za-z]*\d)[0-9A-Za-z]{12,}"
+    r"|[0-9a-fA-F]{8,}|\d+"
+)
 _TWICE: Final = 2
 
 
@@ -78,7 +82,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     patience: Patience = PATIENT
     health: HealthRules = HEALTHY
-    wait_inline_s: float = WAIT_INLINE_S  # a longer wait parks the task
+    wait_inline_s: Seconds = WAIT_INLINE_S  # a longer wait parks the task
     skips_waits: bool = False  # what a task already waits for when it is opened is not waited for
     prior: tuple[tuple[str, int, int], ...] = ()  # (strategy, progress, failures) of earlier tasks, for new ones
     unattended: bool = False  # nobody can be asked: fail with the same package instead
@@ -107,7 +111,7 @@ TABLE: Final = (
     Row("auth", "a key or right is missing", _PERSON),
     Row("as_told", "a passing fault that says when to come back", "Retry then, and a little later"),
     Row("passing", "a passing fault of a call, not more than 3 in a row", "Retry within 0.5 s, 1 s, 2 s (by chance)"),
-    Row("fall_back", "the 4th, and a strategy calls somebody else", "ChangeStrategy in place; it counts nothing"),
+    Row("fall_back", "the 4th, no effect open, a strategy calls another", "ChangeStrategy in place; it counts nothing"),
     Row("outage", "the 4th and later ones, for not more than 6 h", "Retry after 15 s to 4 min"),
     Row("passing_too_long", "a passing fault after that, or one too many in all", _PERSON),
     Row("condense", "the context was too long, for the first time", "Condense: called anew, told to be brief"),
@@ -127,12 +131,13 @@ TABLE: Final = (
 def observe(error: ErrorRecord, ledger: Ledger, *, action: str = "", tool: str = "") -> FailureObserved:
     """Return what is to be recorded of an error that has left the program: its class here, and whether it counts.
 
-    An error that nobody knows passes once; when it comes again it is a wrong request. A tool that runs out of its time
-    again and again is at fault itself.
+    An error that nobody knows passes once; when the same call ends in one again, whatever it says, it is a wrong
+    request. A tool that runs out of its time again and again is at fault itself.
     """
     failure = Failure(failure_class=error.failure_class, error=error, action=action, tool=tool)
-    is_same = bool(ledger.signature) and signature_of(failure, ledger) == ledger.signature
-    if error.is_unknown and is_same:
+    signature = signature_of(failure, ledger)
+    is_same = bool(ledger.signature) and signature == ledger.signature
+    if error.is_unknown and ledger.signature.rpartition(" ")[0] == signature.rpartition(" ")[0]:
         failure = msgspec.structs.replace(failure, failure_class="request")
     elif error.failure_class == "timeout" and is_same and ledger.retries >= PATIENT.retries_max:
         failure = msgspec.structs.replace(failure, failure_class="tool")
@@ -142,7 +147,7 @@ def observe(error: ErrorRecord, ledger: Ledger, *, action: str = "", tool: str =
 
 def signature_of(failure: Failure, ledger: Ledger) -> str:
     """Return by what two failures are the same: tool, arguments, error; numbers in its message may differ."""
-    failed, digest = ledger.failed_call
+    failed, _, digest = ledger.failed_call
     call = digest.hex()[:16] if failed and failed == failure.action else ""
     message = _CHANGING.sub("#", failure.error.message)
     return f"{failure.tool} {call} {failure.error.type} {zlib.crc32(message.encode('utf-8', 'replace')):08x}"
@@ -206,7 +211,7 @@ def _let_pass(document: Document, ledger: Ledger, rules: Rules, now: int) -> tup
         return Retry(at), "passing"
     other = None
     can_change = rules.changes_strategy and ledger.passing <= patience.passing_max
-    if can_change and failure.failure_class in strategies.ELSEWHERE:
+    if can_change and failure.failure_class in strategies.ELSEWHERE and not _is_open(failure, ledger):
         other = strategies.elsewhere(ledger, document.strategy, failure.failure_class)
     if other is not None:
         return ChangeStrategy(other.name, _lesson(document, ledger, failure, "")), "fall_back"
@@ -249,7 +254,7 @@ def _leave_dead_end(document: Document, ledger: Ledger, failure: Failure, rules:
     following = _following(document, ledger, failure, rules)
     if following is None:
         names = ", ".join(one.name for one in ledger.strategies)
-        false = f"; not to be trusted: {', '.join(ledger.quarantined)}" if ledger.quarantined else ""
+        false = f", or its source was found false ({', '.join(ledger.quarantined)})" if ledger.quarantined else ""
         question = f"each strategy ({names}) was tried twice without progress{false}; the last failure: {said}"
         return _ask(rules, question, "exhausted"), "exhausted"
     if following.change == "ask":
@@ -307,6 +312,12 @@ def _is_in_the_way(action: OpenAction, failure: Failure | None, ledger: Ledger) 
     if failure is not None and action.action in ledger.standing and failure.action != action.action:
         return False
     return failure is None or (action.in_doubt and action.effect.retry == "never")
+
+
+def _is_open(failure: Failure, ledger: Ledger) -> bool:
+    """Whether an effect of this branch may have happened: whoever else is called now might bring it about again."""
+    here = (a for a in ledger.open.values() if a.action not in ledger.standing or a.action == failure.action)
+    return any(not action.effect.is_free for action in here)
 
 
 def _ask(rules: Rules, why: str, reason: AskReason) -> Decision:

@@ -11,7 +11,7 @@ in the ledger: a restart does not give a task new tries; only a person's word do
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -28,6 +28,9 @@ from perdure.limits import (
 from perdure.model.failure import ErrorRecord
 from perdure.model.ledger import Ledger
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
 _SPREAD: Final = 0.1  # of a wait that was told: so much may be added, and not more than `_SPREAD_MAX_S`
 _SPREAD_MAX_S: Final = 1.0
 _DOUBLINGS_MAX: Final = 20
@@ -36,13 +39,13 @@ _DOUBLINGS_MAX: Final = 20
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long a task puts up with faults that pass."""
 
-    retries_max: int = RETRIES_MAX  # quick ones, of one call
-    base_s: float = RETRY_BASE_S
-    ceiling_s: float = RETRY_CEILING_S
-    outage_s: float = OUTAGE_S  # how long one call may fail in passing before a person is asked; 0: not at all
-    outage_ceiling_s: float = OUTAGE_CEILING_S  # of one wait in an outage
-    passing_max: int = PASSING_MAX  # faults of the whole task since a person has looked
-    provider_max: int = PROVIDER_FAULTS_MAX  # those of one provider
+    retries_max: Count = RETRIES_MAX  # quick ones, of one call
+    base_s: Seconds = RETRY_BASE_S
+    ceiling_s: Seconds = RETRY_CEILING_S
+    outage_s: Seconds = OUTAGE_S  # how long one call may fail in passing before a person is asked; 0: not at all
+    outage_ceiling_s: Seconds = OUTAGE_CEILING_S  # of one wait in an outage
+    passing_max: Count = PASSING_MAX  # faults of the whole task since a person has looked
+    provider_max: Count = PROVIDER_FAULTS_MAX  # those of one provider
 
 
 PATIENT: Final = Patience()

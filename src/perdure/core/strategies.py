@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from perdure.errors import UsageError
 from perdure.limits import ROUNDS_MAX
 from perdure.model.document import Document
 from perdure.model.failure import FailureClass
@@ -165,6 +166,11 @@ def variations(
     of "smaller_steps", "fresh_context", "ask" (a person is asked). Each is called by what it changes:
     "template 1", "tools 1", "source books". Recovery picks among them by class of failure and by what has worked.
     """
+    for given in (prompts, tools, *tools, sources, models, more):
+        if isinstance(given, str):
+            raise UsageError(
+                f"{given!r} is no list, and each of its letters would be taken for one; put it in brackets"
+            )
     made = [first]
     made += [msgspec.structs.replace(first, name=f"template {n}", prompt=one) for n, one in enumerate(prompts, 1)]
     made += [msgspec.structs.replace(first, name=f"tools {n}", tools=tuple(one)) for n, one in enumerate(tools, 1)]

@@ -15,6 +15,7 @@ from perdure.core.health import HealthRules
 from perdure.core.recovery import Rules
 from perdure.engine.runtime import Runtime
 from perdure.engine.scribe import Scribe, find_log_files
+from perdure.errors import UsageError
 from perdure.ids_source import SystemIds
 from perdure.limits import LEASE_TTL_S
 from perdure.logs.scroll import LogFiles
@@ -26,6 +27,21 @@ def rules_of(config: Config) -> Rules:
     """Return the settings of recovery as configured. Raises ConfigInvalid."""
     valid_min, calls_min = config.share("health_min")
     return Rules(health=HealthRules(valid_min=valid_min, calls_min=calls_min))
+
+
+def _checked(rules: Rules, *, unattended: bool, wait_inline_s: float | None) -> Rules:
+    """Return `rules` with what was said beside them. Raises UsageError where a value is of no use."""
+    if not isinstance(rules, Rules):
+        raise UsageError(f"rules={rules!r} are none; write `rules=perdure.Rules(…)`")
+    asked = msgspec.structs.replace(
+        rules,
+        unattended=rules.unattended or unattended,
+        wait_inline_s=rules.wait_inline_s if wait_inline_s is None else wait_inline_s,
+    )
+    try:
+        return msgspec.convert(msgspec.to_builtins(asked), Rules)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(f"the settings of recovery are refused: {error}") from None
 
 
 @contextlib.asynccontextmanager
@@ -49,19 +65,16 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     one is waited for here; 300 where nothing is said. `lease_ttl_s`: after so many seconds without a beat a holder that
     still lives may be followed; the same for all who share a store.
     `log_dir`: folder for live log files, "" for none; None: as configured, none for a store of the caller's. Raises
-    StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
+    UsageError for settings of no use, StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
     """
     clock = clock or SystemClock()
     is_ours = store is None or isinstance(store, str | os.PathLike)
     files = find_log_files(log_dir) if log_dir is not None or is_ours else None
-    rules = rules or (rules_of(load_config()) if is_ours else Rules())
+    if rules is None:
+        rules = rules_of(load_config()) if is_ours else Rules()
+    rules = _checked(rules, unattended=unattended, wait_inline_s=wait_inline_s)
     place = cast("str", store) if is_ours else ""
     opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
-    rules = msgspec.structs.replace(
-        rules,
-        unattended=rules.unattended or unattended,
-        wait_inline_s=rules.wait_inline_s if wait_inline_s is None else wait_inline_s,
-    )
     try:
         runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
         runtime.scribe = Scribe(opened, clock, files)

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from inspect import Parameter
 from types import ModuleType, TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+
+import msgspec
 
 from perdure.codec import values
 from perdure.engine.state_types import check_type, fit
@@ -200,13 +203,26 @@ def _read_state(name: str, given: object, state_type: type[Any] | None) -> Raw:
     return Raw(values.encode(plain if state_type is None else fit(plain, state_type)))
 
 
-def _read_strategies(name: str, given: Sequence[object]) -> tuple[Strategy, ...]:
-    strategies = tuple(one for one in given if isinstance(one, Strategy))
-    if len(strategies) != len(given):
-        raise UsageError(f"program {name!r}: strategies= holds something else; write `perdure.Strategy(name, …)`")
+def _read_strategies(name: str, given: object) -> tuple[Strategy, ...]:
+    found = tuple(cast("Sequence[object]", given)) if isinstance(given, list | tuple) else (None,)
+    if not all(isinstance(one, Strategy) for one in found):
+        raise UsageError(f"program {name!r}: strategies= is no list of strategies; write `[perdure.Strategy(name, …)]`")
+    strategies = tuple(_read_strategy(name, cast("Strategy", one)) for one in found)
     if len({one.name for one in strategies}) != len(strategies):
         raise UsageError(f"program {name!r}: two strategies have the same name; recovery tells them apart by it")
     return strategies
+
+
+def _read_strategy(name: str, given: Strategy) -> Strategy:
+    """Return `given` as it will be read from the journal. What could not be read there is refused here."""
+    try:
+        strategy = msgspec.convert(msgspec.to_builtins(given), Strategy)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(f"program {name!r}: strategy {given.name!r} is refused: {error}") from None
+    if strategy.temperature is not None and not math.isfinite(strategy.temperature):
+        raise UsageError(f"program {name!r}: strategy {given.name!r}: temperature={given.temperature} is none")
+    check_name(strategy.name, f"program {name!r}: strategy")
+    return strategy
 
 
 def _read_count(name: str, option: str, given: object) -> int:
@@ -218,6 +234,13 @@ def _read_count(name: str, option: str, given: object) -> int:
 def _read_reached(name: str, given: object) -> Callable[[Any], object] | None:
     if given is not None and (not callable(given) or inspect.iscoroutinefunction(given)):
         raise UsageError(f"program {name!r}: reached= is a plain function of the state: what it returns is the result")
+    try:
+        if given is not None:
+            inspect.signature(given).bind(None)
+    except TypeError:
+        raise UsageError(f"program {name!r}: reached= takes the state and nothing else") from None
+    except ValueError:
+        pass  # of something built in, whose parameters nobody can know
     return given
 
 

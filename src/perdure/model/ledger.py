@@ -132,9 +132,9 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     actions: int = 0  # settled
     failed_actions: int = 0
     failures: int = 0  # counted, leaky: verified progress takes one away
-    failed_call: tuple[str, bytes] = ("", b"")  # action id and digest of the call that failed last
+    failed_call: tuple[str, str, bytes] = ("", "", b"")  # action id, tool and digest of the call that failed last
     failed_provider: str = ""  # whom it called
-    retried: bytes = b""  # digest of the call for which the retries are counted
+    retried: tuple[str, bytes] = ("", b"")  # tool and digest of the call with whose failure the program was left
     retries: int = 0  # in a row, for passing faults
     last_failure: Failure | None = None
     failed_at: int = 0  # when that was on record: what is decided about it counts from here

@@ -312,7 +312,10 @@ def _read_provider(name: str, given: object) -> str:
         return ""
     if not isinstance(given, str):
         raise ToolInvalid(name, f'provider={given!r} is no name; write provider="openai"')
-    return check_name(given, "provider")
+    try:
+        return check_name(given, "provider")
+    except PerdureError as error:
+        raise ToolInvalid(name, f'{error}; write provider="openai"') from None
 
 
 def _check_tool_name(tool_name: str, name: str) -> str:
@@ -408,6 +411,8 @@ def _read_probe(name: str, probe: object) -> Callable[..., Any] | None:
 def _read_valid(name: str, valid: object) -> Callable[[Any], object] | None:
     if valid is not None and not callable(valid):
         raise ToolInvalid(name, "valid= cannot be called; write a function of the result, such as `valid=bool`")
+    if inspect.iscoroutinefunction(valid):
+        raise ToolInvalid(name, "valid= is a coroutine, which is true whatever it says; write a plain function")
     return valid
 
 

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
+import msgspec
+
 from perdure.core.classify import Evidence
 from perdure.core.classify.elsewhere import CLIENTS, NETWORK_ERRNOS, STORAGE_ERRNOS
 
@@ -41,11 +43,13 @@ _TUPLE_PART: Final = cast("Callable[[object, slice], tuple[object, ...]]", tuple
 
 def evidence_of(error: BaseException, message: str) -> Evidence:
     """Return the evidence that `error` carries, or one of the errors it was raised from. `message` is its text."""
+    above: list[str] = []  # what those say that were raised from `found`
     for found in chain(error):
         text = message if found is error else _text_of(found)
         evidence = _process(found, text) or _mcp(found, text) or _http(found, text) or _socket(found, text)
         if evidence is not None:
-            return evidence
+            return _with_texts(evidence, above)
+        above.append(text)
     return Evidence(type=type_name(error), message=message, errno=_errno(error))
 
 
@@ -89,6 +93,13 @@ def number(value: object) -> int | None:
     """Return a whole number as a plain int: an enumeration's too, a truth value not."""
     kind = type(value)
     return int.__int__(cast("int", value)) if issubclass(kind, int) and not issubclass(kind, bool) else None
+
+
+def _with_texts(evidence: Evidence, above: list[str]) -> Evidence:
+    """An answer whose body was not kept: who has read it says it in the error that was raised from the client's."""
+    if evidence.kind != "http" or evidence.body or not above:
+        return evidence
+    return msgspec.structs.replace(evidence, message="\n".join([*above, evidence.message])[:TEXT_CHARS_MAX])
 
 
 # --- the kinds ------------------------------------------------------------------------------------------------------

@@ -542,7 +542,7 @@ def test_an_error_with_status_200_has_the_wait_of_its_headers():
     [
         "Expected status code 200 but got status code 401",
         "--- FAIL: TestLimit\n    limit_test.go:12: expected 429 Too Many Requests, got 200 OK",
-        "AssertionError: assert {'error': {'code': 429, 'status': 'RESOURCE_EXHAUSTED'}} == {}",
+        "AssertionError: assert None is {'error': {'code': 429, 'status': 'RESOURCE_EXHAUSTED'}}",
         "src/a.py:429: error: Incompatible types",
         "cp: cannot create regular file '/etc/x': Permission denied",
         "error[E0429]: imports are only available within a list",

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from perdure.core import reckoning, recovery
-from perdure.core.recovery import TABLE, Rules, decide, observe
+from perdure.core.recovery import TABLE, Rules, decide, observe, signature_of
 from perdure.core.strategies import changes_of, learned, next_strategy, variations
+from perdure.errors import UsageError
 from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint
 from perdure.model.decision import (
@@ -195,10 +196,30 @@ def test_an_unknown_error_passes_once_and_is_then_a_wrong_request():
     document, fold = Document(), Ledger(name="t")
     first = observe(odd, fold)
     reckoning.note_failure(document, fold, first, NOW)
-    again = observe(msgspec.structs.replace(odd, message="trace 18"), fold)
-    assert [("capacity", False), ("request", True)] == [
-        (one.failure.failure_class, one.counted) for one in (first, again)
+    again = [observe(msgspec.structs.replace(odd, message=message), fold) for message in ("trace 18", "quite another")]
+    assert [("capacity", False), ("request", True), ("request", True)] == [
+        (one.failure.failure_class, one.counted) for one in (first, *again)
     ]
+    other = observe(msgspec.structs.replace(odd, type="Other"), fold)
+    assert ("capacity", False) == (other.failure.failure_class, other.counted)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("failed, req_011CcR9mkMvXdaiWP4739PSN", "failed, req_011CZM37KZVHEegQcQEk3tSW", True),
+        ("failed, id bcf42502-6360-abcd-bfbd-95a2f9922ab4", "failed, id 8bff1516-7407-dcba-aaaa-fd2e944f6977", True),
+        ("at 0x7f00aa", "at 0x7fbbcc", True),
+        ("no such customer: alpha", "no such customer: beta", False),
+    ],
+)
+def test_two_errors_are_the_same_whatever_number_they_were_given(one, other, is_same):
+    """Services put an id of the request into each message; what is not an id makes another error."""
+    signatures = {
+        signature_of(Failure(failure_class="tool", error=ErrorRecord(type="E", message=said)), Ledger(name="t"))
+        for said in (one, other)
+    }
+    assert is_same == (1 == len(signatures))
 
 
 def test_two_equal_errors_of_one_call_do_not_wait_for_the_third():
@@ -329,6 +350,13 @@ def test_variations_change_one_thing_each():
         ("fresh context", ("fresh_context",)),
         ("ask", ("ask",)),
     ] == changed
+
+
+@pytest.mark.parametrize("given", [{"prompts": "abc"}, {"tools": ["look_up"]}, {"sources": "web"}, {"more": "ask"}])
+def test_variations_take_lists(given):
+    """A text is a list of letters too, and would make as many strategies."""
+    with pytest.raises(UsageError, match="put it in brackets"):
+        variations(Strategy("direct"), **given)
 
 
 def test_what_earlier_tasks_have_learned_counts_as_if_this_one_had():

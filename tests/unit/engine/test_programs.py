@@ -140,6 +140,17 @@ def not_async(task):
         (function, {"state_version": 0}, "state_version=0"),
         (function, {"strategies": ["direct"]}, "perdure.Strategy"),
         (function, {"strategies": [Strategy("a"), Strategy("a")]}, "the same name"),
+        (function, {"strategies": Strategy("a")}, "no list of strategies"),
+        (function, {"strategies": None}, "no list of strategies"),
+        (function, {"strategies": [Strategy("")]}, "is empty"),
+        (function, {"strategies": [Strategy(3)]}, "Expected `str`, got `int` - at `..name`"),
+        (function, {"strategies": [Strategy("a", change="banana")]}, "Invalid enum value 'banana' - at `..change`"),
+        (function, {"strategies": [Strategy("a", tools="look_up")]}, "Expected `array`, got `str` - at `..tools`"),
+        (function, {"strategies": [Strategy("a", prompt=None)]}, "at `..prompt`"),
+        (function, {"strategies": [Strategy("a", temperature="hot")]}, "at `..temperature`"),
+        (function, {"strategies": [Strategy("a", temperature=float("nan"))]}, "temperature=nan is none"),
+        (function, {"reached": function}, "a plain function"),
+        (function, {"reached": lambda state, task: True}, "takes the state and nothing else"),
         (function, {"name": ""}, "empty"),
     ],
 )
@@ -358,3 +369,10 @@ def test_a_changed_source_is_told(project):
     assert not source_changed(first, "")
     del sys.modules[first.fn.__module__]
     assert source_changed(load_program("jobs/script.py:report", str(project)), recorded)
+
+
+def test_tools_of_a_strategy_may_be_a_list():
+    """They are kept as they will be read from the journal."""
+    assert (Strategy("a", tools=("look_up",)),) == program(strategies=[Strategy("a", tools=["look_up"])])(
+        function
+    ).strategies

@@ -1,15 +1,19 @@
 """What a stranger has tried in order to break recovery: endless loops, counts that do not count, answers in the way."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 import perdure
 from perdure import Strategy
+from perdure.core.briefing import brief
 from perdure.core.recovery import Rules
 from perdure.errors import KeyReused
 from perdure.model import entry as e
-from tests.worlds import DEAD, Death, Play, World, counted, dying
+from perdure.model.document import Document
+from perdure.model.ledger import Ledger
+from tests.worlds import DEAD, IMPATIENT, Death, Play, World, counted, dying
 
 
 class Hurried(World):
@@ -160,6 +164,24 @@ def test_an_effect_keeps_its_key_whatever_strategy_asks():
     assert 1 == len(calls)
 
 
+def test_nobody_else_is_called_for_an_effect_that_may_have_happened():
+    """The first service may have taken the money and not have said so: the second would take it again."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="idempotent", name="review_charge")
+    async def charge(service: str, key: perdure.EffectKey) -> str:
+        calls.append((service, key))
+        raise ConnectionResetError("away")
+
+    async def program(task):
+        return await task.act(charge, task.strategy.source)
+
+    strategies = (Strategy("first", source="one"), Strategy("second", source="two"))
+    with pytest.raises(perdure.NeedsHuman, match="4 times in a row"):
+        world.live(Play(program, strategies=strategies), rules=IMPATIENT)
+    assert (["passing"] * 3 + ["passing_too_long"], 1, 4) == (rows(world), len(set(calls)), len(calls))
+
+
 # --- beside an effect in flight -------------------------------------------------------------------------------------
 def test_a_program_is_not_left_for_a_circle_while_an_effect_is_in_flight():
     """Its task group would cancel the effect, and a person would have to say whether it has happened."""
@@ -186,3 +208,95 @@ def test_a_program_is_not_left_for_a_circle_while_an_effect_is_in_flight():
 
     assert 2 == world.live(Play(program, strategies=(Strategy("direct"), Strategy("careful", prompt="slowly"))))
     assert (["nudge"], [1], [1, 1, 1, 1]) == (rows(world), done, reads)
+
+
+# --- what is no row -------------------------------------------------------------------------------------------------
+class Unheard(Exception):
+    """Of an error that no row of the classifier knows."""
+
+    status_code = 999
+
+
+@pytest.mark.parametrize(("kind", "row"), [(Unheard, "passing"), (ValueError, "same_again")])
+def test_the_same_error_after_the_call_has_succeeded_is_no_second_in_a_row(kind, row):
+    """A call that fails twice in a hundred is neither a wrong request nor a dead end."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="pure", poll=True, name=f"review_poll_{kind.__name__}")
+    async def poll() -> int:
+        calls.append(1)
+        if len(calls) in {2, 30}:
+            raise kind("odd")
+        return len(calls)
+
+    async def program(task):
+        while len(task.state["seen"]) < 50:
+            await task.act(poll, then=lambda state, got: state["seen"].append(got))
+        return "seen"
+
+    strategies = (Strategy("direct"), Strategy("careful", prompt="slowly"))
+    assert "seen" == world.live(Play(program, state={"seen": []}, strategies=strategies))
+    assert ([row, row], 52) == (rows(world), len(calls))
+
+
+def test_the_success_of_another_call_with_equal_arguments_ends_no_row():
+    """What comes before the call that is away succeeds each time: it says nothing about that call."""
+    world, calls = Hurried(), []
+    first = counted([], name="review_first", result="here", poll=True)
+
+    @perdure.tool(effect="pure", name="review_away")
+    async def away(item: int = 0) -> int:
+        calls.append(item)
+        raise ConnectionResetError("away")
+
+    async def program(task):
+        await task.act(first)
+        return await task.act(away)
+
+    with pytest.raises(perdure.NeedsHuman, match="4 times in a row"):
+        world.live(Play(program), rules=IMPATIENT)
+    assert 4 == len(calls)
+
+
+def test_calls_that_were_stopped_beside_the_one_that_failed_are_not_taken_for_it():
+    """A task group stops what runs beside a failure; the row of retries is that of the failure, and ends with it."""
+    world, calls = Hurried(), Counter()
+
+    @perdure.tool(effect="pure", name="review_beside")
+    async def read(item: int) -> int:
+        calls[item] += 1
+        if not item % 3 and calls[item] == 1:
+            raise ConnectionResetError("away for a moment")
+        await asyncio.sleep(1)
+        return item
+
+    async def program(task):
+        for first in range(0, 18, 3):
+            async with asyncio.TaskGroup() as group:
+                for item in range(first, first + 3):
+                    group.create_task(task.act(read, item))
+        return "all"
+
+    assert "all" == world.live(Play(program))
+    assert ["passing"] * 6 == rows(world)
+    assert 0 == world.fold().ledger.retries
+
+
+# --- what people and prompts are told -------------------------------------------------------------------------------
+def test_a_prompt_holds_the_newest_lessons_each_once():
+    """The journal and `task.lessons` keep all of them."""
+    ledger = Ledger(lessons=[*(f"tried way {number}" for number in range(30)), "tried way 15"])
+    told = [line for line in brief(Document(), ledger).splitlines() if line.startswith("- ")]
+    assert [f"- tried way {number}" for number in (*range(10, 15), *range(16, 30), 15)] == told
+
+
+def test_a_person_is_told_that_sources_were_found_false_rather_than_tried_twice():
+    """Both strategies ask the same source, and one false answer of it is the end of both."""
+    world = World()
+
+    async def program(task):
+        await task.check("two sources agree", False, failure_class="suspicious")
+
+    strategies = (Strategy("short", source="web"), Strategy("long", prompt="slowly", source="web"))
+    with pytest.raises(perdure.NeedsHuman, match=r"twice without progress, or its source was found false \(web\)"):
+        world.live(Play(program, strategies=strategies))

@@ -1,12 +1,14 @@
 """Replay of rollbacks: undos, effects that stay, and a person's word are told from the record, and nothing is sent."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 import perdure
 from perdure.engine.replay.playing import play
 from perdure.engine.replay.record import load_record
+from perdure.model import entry as e
 from perdure.model.outcome import Succeeded
 from perdure.ports import Message
 from tests.worlds import DEAD, Death, Play, World, counted
@@ -198,3 +200,39 @@ def test_an_undo_that_failed_and_what_a_person_did_about_it_are_replayed(replays
     assert (word is None) == ("ActionReused" in world.kinds())
     assert unbooked == [what for what, _ in outside.calls].count("unbook")
     replays_equal(world, outside, trip(outside))
+
+
+@perdure.tool(effect="workspace", name="rolled_write")
+def write_line(folder: str, line: str) -> None:
+    """Append a line to the one file of the workspace."""
+    with Path(folder, "lines.txt").open("a") as file:
+        file.write(f"{line}\n")
+
+
+@perdure.program(strategies=[perdure.Strategy("first"), perdure.Strategy("second")], failures_max=1)
+async def keep_lines(task):
+    """Go back over a file by itself, then once more by what recovery decides."""
+    await task.checkpoint("empty")
+    await task.act(write_line, task.workspace, f"{task.strategy.name} {len(task.lessons)}")
+    if not task.lessons and not task._session.fold.ledger.rollbacks:
+        await task.rollback("empty")
+    await task.check("is the second", task.strategy.name == "second")
+
+
+def test_a_rollback_of_files_is_replayed_without_them(tmp_path):
+    """Whether files went back was seen on the disk then; the replay neither looks at them nor misses them."""
+
+    async def live():
+        async with perdure.open("memory://") as runtime:
+            await runtime.run(keep_lines, "job", workspace=str(tmp_path))
+            return await load_record(runtime.store, (await runtime.store.find("job")).task)
+
+    record = asyncio.run(live())
+    began = [one.payload.moves for one in record.entries if isinstance(one.payload, e.RollbackBegan)]
+    assert began == [("files restore",), ("files restore",)]
+    (tmp_path / "lines.txt").unlink()
+    for mode in ("strict", "tolerant"):
+        replayed = play(record, keep_lines, mode)
+        assert (replayed.divergence, replayed.remarks) == (None, ()), mode
+        assert replayed.until == len(record.entries)
+    assert not list(tmp_path.iterdir())

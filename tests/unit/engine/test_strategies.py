@@ -166,7 +166,7 @@ def test_a_source_that_was_wrong_is_taken_no_more(tmp_path):
         await task.check("it adds up", False, failure_class="suspicious" if task.strategy == WEB else "output")
 
     play = Play(program, strategies=(WEB, BOOKS), failures_max=1)
-    with pytest.raises(perdure.NeedsHuman, match="not to be trusted: web"):
+    with pytest.raises(perdure.NeedsHuman, match=r"its source was found false \(web\)"):
         world.live(play)
     assert (["web", "books", "books"], "exhausted") == (seen, rows(world)[-1])
     act_on(world, lambda runtime: runtime.fork("job", into=str(tmp_path / "fork"), name="fork"))

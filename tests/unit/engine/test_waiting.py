@@ -264,3 +264,28 @@ def test_short_waits_that_are_told_again_and_again_grow():
     assert 600 <= world.clock.monotonic() <= 900
     rows = [one.payload.row for one in world.journal() if isinstance(one.payload, DecisionTaken)]
     assert "passing_too_long" == rows[-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"wait_inline_s": -1}, "wait_inline_s"),
+        ({"wait_inline_s": "soon"}, "wait_inline_s"),
+        ({"wait_inline_s": float("nan")}, "wait_inline_s"),
+        ({"rules": 3}, "rules=3"),
+        ({"rules": Rules(patience=Patience(base_s=-1))}, "base_s"),
+        ({"rules": Rules(patience=Patience(retries_max=-1))}, "retries_max"),
+        ({"rules": Rules(health=perdure.HealthRules(valid_min=2))}, "valid_min"),
+        ({"rules": Rules(health=perdure.HealthRules(calls_min=21))}, "calls_min"),
+        ({"rules": Rules(prior=(("direct", 1),))}, "prior"),
+    ],
+)
+def test_settings_of_no_use_are_refused(settings, what):
+    """Before a store is opened, and by their name: a wait that is no number would be met in the middle of the night."""
+
+    async def open_so():
+        async with perdure.open("memory://", **settings):
+            pass
+
+    with pytest.raises(perdure.UsageError, match=what):
+        asyncio.run(open_so())

@@ -248,6 +248,8 @@ REFUSED = [
     (fetch, {"effect": "pure"}, "declared already"),
     (takes_then, {"effect": "pure"}, "rename that parameter"),
     (later, {"effect": "pure", "quick": True}, "leave it out"),
+    (plain, {"effect": "pure", "valid": later}, "true whatever it says"),
+    (plain, {"effect": "pure", "provider": " "}, 'write provider="openai"'),
     (plain, {"effect": "pure", "settle_s": -1}, "settle_s=-1"),
     (plain, {"effect": "pure", "timeout_s": 0}, "timeout_s=0"),
     (plain, {"effect": "pure", "timeout_s": float("inf")}, "timeout_s=inf"),

@@ -206,6 +206,29 @@ def test_an_error_of_ones_own_with_a_status_is_read():
     assert "request" == record_error(foreign("mine", "ApiError", code=404, headers={})).failure_class
 
 
+def test_a_body_that_the_client_did_not_keep_is_found_in_the_error_that_was_raised_from_it():
+    """A tool reads what urllib leaves unread, and says it in an error of its own. The wait stands in the headers."""
+    headers = email.message.Message()
+    headers["Retry-After"] = "7"
+    told = '{"error": {"code": "context_length_exceeded", "message": "too long"}}'
+    for text, status, verdict in (
+        (f"HTTP 400: {told}", 400, ("context", "context.length", 0.0)),
+        ("HTTP 429: {'error': {'code': 'rate_limit_exceeded'}}", 429, ("throttled", "throttled.rate", 7.0)),
+        ("no answer for page 7", 400, ("request", "http.400", 0.0)),
+    ):
+        client = urllib.error.HTTPError("http://api.test", status, "No", headers, io.BytesIO(b""))
+        record = record_error(caught(fail_from, RuntimeError(text), client), NOW)
+        assert (record.failure_class, record.rule, record.wait_s) == verdict
+        assert record.status == status
+
+
+def test_a_body_that_the_client_has_kept_outweighs_what_is_said_above_it():
+    """The words of whoever hands an error on are no answer of the provider."""
+    client = foreign("httpx", "HTTPStatusError", status_code=400, body={"error": {"code": "invalid_value"}})
+    record = record_error(caught(fail_from, RuntimeError("the context_length_exceeded page is wrong"), client), NOW)
+    assert record.failure_class == "request"
+
+
 # ---------------------------------------------------------------- processes, MCP, files
 
 

@@ -108,12 +108,19 @@ def _essence(payload: e.Payload) -> dict[str, object]:
         case e.DecisionTaken(decision=raw, row=row):
             decision = msgspec.to_builtins(msgspec.json.decode(bytes(raw), type=Decision))
             return {"row": row, "decision": {name: part for name, part in decision.items() if name not in _MOMENTS}}
+        case e.RollbackBegan(moves=moves):  # whether files go back is seen on the disk, which a replay does not look at
+            outside = tuple(move for move in moves if not move.startswith("files "))
+            return {**_told(payload), "moves": outside}
         case e.TaskParkedEntry(reason=reason):
             return {"reason": reason}
         case _:
-            fed = _FED.get(type(payload), frozenset())
-            names = [field.name for field in msgspec.structs.fields(payload)]
-            return {name: _plain(getattr(payload, name)) for name in names if name not in fed}
+            return _told(payload)
+
+
+def _told(payload: e.Payload) -> dict[str, object]:
+    fed = _FED.get(type(payload), frozenset())
+    names = [field.name for field in msgspec.structs.fields(payload)]
+    return {name: _plain(getattr(payload, name)) for name in names if name not in fed}
 
 
 def _plain(value: object) -> object:
