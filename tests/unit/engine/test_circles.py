@@ -118,7 +118,7 @@ def test_a_retry_loop_of_a_program_without_strategies_is_its_own_business():
     "call", [lambda task, n: task.act(wait, "a"), lambda task, n: task.act(look, f"place {n}"), None]
 )
 def test_waiting_and_work_are_no_circles(call):
-    """A tool that is declared to be polled, arguments that vary, and equal items of a declared list."""
+    """A tool that is declared to be polled, arguments that vary, equal items of a declared list (OpenHands 5355)."""
     world = World()
 
     async def program(task):

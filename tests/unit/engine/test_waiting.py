@@ -202,7 +202,10 @@ IMPATIENT = Rules(patience=Patience(outage_s=0, base_s=0))
 
 @pytest.mark.parametrize("dies_after", [1, 2, 3, 4, 5])
 def test_tries_are_counted_over_kills(dies_after):
-    """One call and three tries more, whichever of them the process dies behind; who runs it again gets no more."""
+    """One call and three tries more, whichever of them the process dies behind; who runs it again gets no more.
+
+    (run-llama/llama-agents 680, crewAIInc/crewAI 6639)
+    """
     world = World()
     service = Service(*[ServiceError("capacity") for _ in range(100)], name="counted_call")
     service.clock = world.clock
@@ -235,7 +238,10 @@ def test_a_word_of_a_person_gives_as_many_tries_again_and_a_new_task_begins_at_z
 
 @pytest.mark.parametrize("failure_class", ["auth", "quota", "request"])
 def test_what_waiting_does_not_help_is_not_tried_again(failure_class):
-    """A dead key, a credit that is used up, a wrong request: one call, then a person, over any number of restarts."""
+    """A dead key, a credit that is used up, a wrong request: one call, then a person, over any number of restarts.
+
+    (thedotmack/claude-mem 1481)
+    """
     world = World()
     service = Service(*[ServiceError(failure_class, message="no") for _ in range(9)], name=f"dead_{failure_class}")
     for _ in range(3):
