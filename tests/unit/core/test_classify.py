@@ -485,6 +485,7 @@ def test_a_context_that_is_too_long_is_told_in_any_form(fields):
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
         {"type": "message", "content": [{"type": "text", "text": "The message 'prompt is too long' means that …"}]},
         {"weather": "fine"},
+        {"object": "response", "status": "in_progress", "output": []},
     ],
 )
 def test_a_good_answer_is_none(reply):
@@ -601,8 +602,9 @@ LEAVES = st.one_of(
     st.sampled_from(["insufficient_quota", "PerDay", "34.07s", "1e999s", "{'error': {", '[{"error"', "retry in 9s"]),
 )  # fmt: skip
 NAMES = st.sampled_from(
-    ["error", "code", "type", "status", "message", "details", "retryDelay", "quotaId", "resets_at", "x"]
-)
+    ["error", "code", "type", "status", "message", "details", "retryDelay", "quotaId", "resets_at", "x", "choices",
+     "finish_reason", "response", 7, None]
+)  # fmt: skip
 BODIES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=5))
 HEADERS = st.dictionaries(
     st.sampled_from(["retry-after", "retry-after-ms", "x-ratelimit-reset", "x-ratelimit-reset-tokens", "date",

@@ -68,6 +68,7 @@ _DELAY_KEYS: Final = frozenset(
     ["retrydelay", "retry_delay", "retry_after", "retry_after_seconds", "retryafter", "estimated_time"]
 )
 _RESET_KEYS: Final = frozenset(["resets_at", "reset_at", "resetsat", "resetat"])
+_RESET_IN_KEYS: Final = frozenset(["resets_in_seconds", "reset_in_seconds", "reset_after_seconds", "resets_in"])
 # What was sent and comes back, and what only links to pages, says nothing of the error.
 _SKIPPED_KEYS: Final = frozenset(["input", "ctx", "loc", "param", "links", "request", "request_id", "url", "usage"])
 
@@ -127,6 +128,7 @@ class Facts(msgspec.Struct, kw_only=True):
     headers: Mapping[str, str] = {}
     delays: tuple[object, ...] = ()  # as they stand: "34.07s", 5, {"seconds": 26}
     resets: tuple[object, ...] = ()  # as they stand: a date or seconds since 1970
+    resets_in: tuple[object, ...] = ()  # as they stand: seconds from now on
     has_error_body: bool = False  # a body, or an end of a message, in a shape in which providers tell errors
     is_flagged: bool = False  # a moderation result is in the body
 
@@ -257,6 +259,8 @@ class _Walk:
             self.facts.delays += (value,)
         if key in _RESET_KEYS and value is not None:
             self.facts.resets += (value,)
+        if key in _RESET_IN_KEYS and value is not None:
+            self.facts.resets_in += (value,)
         if key in _CODE_KEYS:
             self._code(value)
         if not isinstance(value, str):

@@ -36,7 +36,7 @@ def error_in(reply: Reply) -> Reply | None:
     if reply.get("error"):
         return {"error": reply["error"]}
     for name, value in reply.items():
-        if name.endswith("Exception") and isinstance(value, Mapping):
+        if str(name).endswith("Exception") and isinstance(value, Mapping):  # a text may hold a dict of numbers
             return {"error": {"code": name, **cast("Reply", value)}}
     for choice in _mappings(reply.get("choices")):
         if choice.get("error"):
@@ -69,6 +69,8 @@ def is_empty(reply: Reply) -> bool:
         return True
     if reply.get("object") == "chat.completion.chunk" or str(reply.get("type", "")).endswith(("_delta", "_start")):
         return False
+    if reply.get("object") == "response" and _word(reply.get("status")) in {"queued", "in_progress"}:
+        return False  # to be asked for again
     if reply.get("type") == "message" or reply.get("object") == "response":
         return not (reply.get("content") or reply.get("output"))
     if "choices" in reply:

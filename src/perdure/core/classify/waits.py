@@ -103,7 +103,8 @@ def told_moment(facts: Facts, now: int) -> int:
         moments.append(_moment(f"{day}T{hour or '00:00'}Z"))
     if now:
         moments += [_next_clock(found, now) for found in _CLOCK_IN_TEXT.finditer(facts.text)]
-        later = (_sane(duration_s(found["wait"])) for found in _LATER_IN_TEXT.finditer(facts.text))
+        told = (*facts.resets_in, *(found["wait"] for found in _LATER_IN_TEXT.finditer(facts.text)))
+        later = (_sane(_delay(wait)) for wait in told)
         moments += [now + round(clamped(wait, QUOTA_WAIT_S_MAX) * SECOND_US) for wait in later if wait >= _LATER_S_MIN]
     return max(moments, default=0)
 

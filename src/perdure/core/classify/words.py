@@ -19,7 +19,7 @@ CREDIT_CODES: Final = _any(
     r"insufficient_(?:\w+_)?(?:quota|balance|credits?|funds)",
     r"\w*(?:credit|balance|spend|spending|usage|billing|budget|cost|payment)\w*"
     r"(?:exhausted|exceeded|depleted|too_low|reached|error|disabled|required|inactive|not_active|limit|budget)",
-    r"weight_exceeds_budget|account_inactive|arrearage|out_of_credits|openrouter_credits|openrouter_\w*(?:budget|limit)",
+    r"weight_exceeds_budget|usage_not_included|account_inactive|arrearage|out_of_credits|openrouter_credits|openrouter_\w*(?:budget|limit)",
 )
 QUOTA_CODES: Final = _any(
     r"\w*quota\w*(?:exceeded|exhausted|reached|limited)\w*", r"(?:exceeded|exhausted)_\w*quota\w*", r"daily_limit_\w+"
