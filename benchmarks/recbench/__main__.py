@@ -39,9 +39,9 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="recbench", description="How much of what faults destroy comes back.")
-    parser.add_argument("--seeds", type=int, default=150, help="runs of each cell under all faults")
-    parser.add_argument("--alone", type=int, default=30, help="runs of each cell under one fault alone")
-    parser.add_argument("--files", type=int, default=16, help="runs of each arm with real files and real kills")
+    parser.add_argument("--seeds", type=int, default=100, help="runs of each cell under all faults")
+    parser.add_argument("--alone", type=int, default=20, help="runs of each cell under one fault alone")
+    parser.add_argument("--files", type=int, default=12, help="runs of each arm with real files and real kills")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--page", default=str(page.PAGE), help="where to write the page; its plots go beside it")
     parser.add_argument("--json", default="", metavar="FILE", help="keep the figures of every run")
