@@ -40,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     rollbacks: int
     doubles: int
     lost: int
-    loops: int  # long enough to be noticed
+    loops: int  # noticed, or so long that they had to be
     noticed: int
     false_stops: int  # while the model did not repeat itself, and its strategy was no dead end
     told: tuple[tuple[str, str], ...]  # (class, class as told) of each fault that came to the agent
@@ -54,7 +54,7 @@ def measure(world: str, scenario: str, arm: str, seed: int, played: Played) -> R
     is_complete = kit.is_complete()
     succeeded = played.ending == "succeeded"
     firings = [entry.header.at for entry in played.entries if _is_firing(entry)]
-    noticed, false_stops = _compare_loops(played, [(at - played.began_at) / 1_000_000 for at in firings])
+    loops, noticed, false_stops = _compare_loops(played, [(at - played.began_at) / 1_000_000 for at in firings])
     return Record(
         world=world,
         scenario=scenario,
@@ -76,7 +76,7 @@ def measure(world: str, scenario: str, arm: str, seed: int, played: Played) -> R
         lost=kit.lost(state)
         if fold is None or fold.ledger.rollback is None
         else 0,  # else its record is on its way back
-        loops=sum(turns >= LOOP_TURNS_MIN for _, _, turns in kit.loops),
+        loops=loops,
         noticed=noticed,
         false_stops=false_stops,
         told=tuple(_told(played, fault) for fault in kit.faults if _is_told(played, fault)),
@@ -89,14 +89,13 @@ def _is_firing(entry: e.Entry) -> bool:
     return isinstance(payload, e.FailureObserved) and payload.failure.failure_class == "stuck"
 
 
-def _compare_loops(played: Played, firings_s: list[float]) -> tuple[int, int]:
-    """Return how many loops were noticed, and how often a loop was seen where none was."""
-    loops = played.kit.loops
-    noticed = sum(
-        any(begin <= at <= end + _LATE_S for at in firings_s) for begin, end, turns in loops if turns >= LOOP_TURNS_MIN
-    )
-    false = [at for at in firings_s if not any(begin <= at <= end + _LATE_S for begin, end, _ in loops)]
-    return noticed, sum(not _goes_round(played, at) for at in false)
+def _compare_loops(played: Played, firings_s: list[float]) -> tuple[int, int, int]:
+    """Return how many loops there were, how many of them were noticed, and how often a loop was seen where none was."""
+    loops = [(turns, any(begin <= at <= end + _LATE_S for at in firings_s)) for begin, end, turns in played.kit.loops]
+    noticed = sum(is_noticed for _, is_noticed in loops)
+    missed = sum(turns >= LOOP_TURNS_MIN and not is_noticed for turns, is_noticed in loops)
+    outside = [at for at in firings_s if not any(begin <= at <= end + _LATE_S for begin, end, _ in played.kit.loops)]
+    return noticed + missed, noticed, sum(not _goes_round(played, at) for at in outside)
 
 
 def _goes_round(played: Played, at_s: float) -> bool:

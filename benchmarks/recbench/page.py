@@ -108,13 +108,10 @@ def write(records: Sequence[Record], page: Path = PAGE) -> list[Bar]:
 
 def render(cells: Cells, bars: Sequence[Bar]) -> str:
     """Return the page."""
-    able = ", ".join(f"{able:g}" for able in truth.ALL.able)
     parts = [
         _INTRO,
         _bars(bars),
-        _SET_UP.format(able=f"({able})"),
-        _arms(),
-        _faults(),
+        *said_by_code(),
         _under_all(cells),
         _alone(cells),
         _costs(cells),
@@ -125,6 +122,12 @@ def render(cells: Cells, bars: Sequence[Bar]) -> str:
         _limits(cells),
     ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def said_by_code() -> list[str]:
+    """Return the parts of the page that do not depend on what was measured."""
+    able = ", ".join(f"{able:g}" for able in truth.ALL.able)
+    return [_SET_UP.format(able=f"({able})"), _arms(), _faults()]
 
 
 # --- bars -----------------------------------------------------------------------------------------------------------
@@ -343,9 +346,9 @@ def _loops(cells: Cells) -> str:
     head = [
         "## Loops",
         "",
-        "A loop counts from eight turns on; one that ends before need not be noticed. A false stop is a loop that was",
-        "seen where the model did not repeat itself and its strategy did not lead into the same dead end again: in",
-        "polling, batches, retries or work.",
+        "Loops are those that were noticed, and those of eight turns and more that were not; a shorter one that ends by",
+        "itself need not be. A false stop is a loop that was seen where the model did not repeat itself and its strategy",
+        "did not lead into the same dead end again: in polling, batches, retries or work.",
         "",
         "| scenario | runs | loops | noticed | false stops |",
         "|---|---|---|---|---|",
@@ -400,7 +403,7 @@ def _plots(cells: Cells) -> dict[str, str]:
     finite = {arm: value for arm, value in wastes.items() if math.isfinite(value)}
     ceiling = max(finite.values(), default=1.0)
     waste = [
-        plots.Group(arm, (plots.Bar("calls", min(value, ceiling), 0, 0, _calls(value)),))
+        plots.Group(arm, (plots.Bar("calls", value if math.isfinite(value) else 0.0, 0, 0, _calls(value)),))
         for arm, value in wastes.items()
     ]
     return {

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from benchmarks.recbench import arms, errors, kits, page, pipeline, plots, running, stage, statistics, truth
+from benchmarks.recbench.measuring import measure
 from perdure.testing import FakeClock
 
 SEEDS = range(8)
@@ -134,6 +135,41 @@ def test_an_undisturbed_run_makes_the_calls_that_are_needed():
         assert run.kit.needed() == run.kit.calls.total()
 
 
+def test_a_success_that_the_books_deny_is_none():
+    """A run that says it has succeeded is completed only if the world agrees; else it is a false success."""
+    run = stage.play("desk", truth.Scenario(name="quiet", able=(1.0, 1.0, 1.0)), arms.BY_NAME["nothing"], 1)
+    good = measure("desk", "quiet", "nothing", 1, run)
+    run.kit.rows[-1].undone = True
+    bad = measure("desk", "quiet", "nothing", 1, run)
+    assert (True, False) == (good.completed, good.false_success)
+    assert (False, True) == (bad.completed, bad.false_success)
+    assert (0, 1) == (good.lost, bad.lost)
+
+
+def test_loops_and_false_stops_are_told_apart():
+    """What is noticed while the model repeats itself counts as noticed, the same elsewhere as a false stop."""
+    scenario = truth.Scenario(name="loop", able=(1.0, 1.0, 1.0), loop=0.2)
+    run = stage.play("desk", scenario, arms.BY_NAME["perdure"], 2)
+    real = measure("desk", "loop", "perdure", 2, run)
+    run.kit.loops = []
+    none = measure("desk", "loop", "perdure", 2, run)
+    assert 0 == real.false_stops
+    assert 0 < none.false_stops
+    assert 0 == none.noticed
+
+
+def test_the_class_on_record_is_compared_with_the_fault():
+    """A fault that is told as something else is a pair of two classes, and a fault of which nothing came is none."""
+    run = stage.play("desk", truth.Scenario(name="429", interrupted=0.3), arms.BY_NAME["perdure"], 1)
+    pairs = measure("desk", "429", "perdure", 1, run).told
+    for fault in run.kit.faults:
+        fault.what = "garbage" if fault.what == "throttled" else fault.what
+    wrong = measure("desk", "429", "perdure", 1, run).told
+    assert ("throttled", "throttled") in pairs
+    assert ("output", "throttled") in wrong
+    assert len(pairs) == len(wrong)
+
+
 def test_a_strategy_that_is_mixed_can_solve_nothing():
     """The stand-in of the model goes by prompt, model and source together, so a strategy's name proves nothing."""
     from benchmarks.recbench.agent import STRATEGIES
@@ -206,6 +242,14 @@ def test_a_page_says_what_was_measured(tmp_path):
     for plot in (tmp_path / page.PLOTS).iterdir():
         assert "svg" in ET.parse(plot).getroot().tag
     assert 4 == len(list((tmp_path / page.PLOTS).iterdir()))
+
+
+def test_the_page_is_of_this_benchmark():
+    """What the page says of arms, faults and worlds is what the code has, and it shows every bar and every arm."""
+    text = page.PAGE.read_text("utf-8")
+    assert [] == [part for part in page.said_by_code() if part.strip() not in text]
+    assert 9 == text.count("| reached |\n") + text.count("| **missed** |\n")
+    assert 4 == len(list((page.PAGE.parent / page.PLOTS).glob("*.svg")))
 
 
 def test_a_bar_is_as_long_as_its_value():
