@@ -2,7 +2,7 @@
 
     python -m benchmarks.recbench [--seeds N] [--alone N] [--files N] [--processes N] [--page FILE] [--json FILE]
 
-A bar that is missed is shown, and the exit code is 1: unlike speed, these figures do not depend on the machine.
+No test: a bar that is missed is shown here and on the page, and the exit code is 0 all the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.recbench import page, running
 
 
-def main() -> int:
+def main() -> None:
     """Play, write, print."""
     options = _parse()
     planned = list(running.jobs(seeds=options.seeds, alone=options.alone, files=options.files))
@@ -34,7 +34,6 @@ def main() -> int:
     for bar in bars:
         print(f"{'reached' if bar.is_met else 'MISSED ':8} {bar.name}: {bar.reached}, wanted {bar.wanted}")
     print(f"{total:,} runs in {time.monotonic() - began:.0f} s; {options.page}")
-    return 0 if all(bar.is_met for bar in bars) else 1
 
 
 def _parse() -> argparse.Namespace:
@@ -49,4 +48,4 @@ def _parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -346,9 +346,9 @@ def _loops(cells: Cells) -> str:
     head = [
         "## Loops",
         "",
-        "Loops are those that were noticed, and those of eight turns and more that were not; a shorter one that ends by",
-        "itself need not be. A false stop is a loop that was seen where the model did not repeat itself and its strategy",
-        "did not lead into the same dead end again: in polling, batches, retries or work.",
+        "Loops are those that were noticed, and those of eight turns and more that were not; a shorter one that ends",
+        "by itself need not be. A false stop is a loop that was seen where the model did not repeat itself and its",
+        "strategy did not lead into the same dead end again: in polling, batches, retries or work.",
         "",
         "| scenario | runs | loops | noticed | false stops |",
         "|---|---|---|---|---|",
