@@ -148,8 +148,7 @@ class Maze(Kit):
             if symptom in {"tool", "refusal", "garbage"}:
                 self.inject("request", goal)
                 raise errors.of_tool("request", READERS[tool], 0)
-            if symptom == "check":
-                return {"goal": goal, "value": self.value(goal) + 7 + tool, "tokens": 400}
+            return {"goal": goal, "value": self.value(goal) + 7 + tool, "tokens": 400}
         return self.read(goal, tool)
 
     def move(self, step: str, goal: int, work: dict[str, Any], strategy: int, wrong: str) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from benchmarks.recbench.world import CLASS_OF, Injected
 from perdure.model import entry as e
 
 LOOP_TURNS_MIN: Final = 8  # a loop that ends by itself before so many turns need not be noticed
-_LATELY_S: Final = 600.0  # rounds through a dead end lie not further apart
 _LATE_S: Final = 1.0  # so long after its last turn a loop may be noticed
 
 
@@ -99,8 +98,9 @@ def _compare_loops(played: Played, firings_s: list[float]) -> tuple[int, int, in
 
 
 def _goes_round(played: Played, at_s: float) -> bool:
-    """Whether the agent has just run into the same dead end again: that is a circle too, whoever leads there."""
-    return sum(at_s - _LATELY_S <= dead_end <= at_s for dead_end in played.kit.dead_ends_s) > 1
+    """Whether the agent has run into a dead end again without coming on between: a circle too, whoever leads there."""
+    came_on_s = max((one for one in played.kit.came_on_s if one <= at_s), default=0.0)
+    return sum(came_on_s <= dead_end <= at_s for dead_end in played.kit.dead_ends_s) > 1
 
 
 # --- classes --------------------------------------------------------------------------------------------------------

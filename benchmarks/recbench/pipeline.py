@@ -50,6 +50,7 @@ class Kept(msgspec.Struct):
     loops: list[tuple[float, float, int]]
     loop: Loop | None
     deepest: int
+    came_on_s: list[float]
     dead_ends_s: list[float]
 
 
@@ -123,6 +124,7 @@ class Pipeline(Desk):
             loops=self.loops,
             loop=self.loop,
             deepest=self.deepest,
+            came_on_s=self.came_on_s,
             dead_ends_s=self.dead_ends_s,
         )
         beside = self._file.with_suffix(".new")
@@ -132,7 +134,7 @@ class Pipeline(Desk):
     def _recall(self, kept: Kept) -> None:
         self.rows, self.faults, self.loops, self.loop = kept.rows, kept.faults, kept.loops, kept.loop
         self.calls, self.met, self.deepest = Counter(kept.calls), Counter(kept.met), kept.deepest
-        self.dead_ends_s = kept.dead_ends_s
+        self.came_on_s, self.dead_ends_s = kept.came_on_s, kept.dead_ends_s
         if self.loop is not None:  # it is one of them, and not a copy
             self.loop.injected = self.faults[self.loop.injected.number]
 

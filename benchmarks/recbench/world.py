@@ -103,6 +103,7 @@ class World:
         self.faults: list[Injected] = []
         self.loops: list[tuple[float, float, int]] = []  # when the model repeated itself, and how often
         self.loop: Loop | None = None
+        self.came_on_s: list[float] = []  # when the agent came further than ever
         self.dead_ends_s: list[float] = []  # when a strategy did what cannot lead anywhere
         self.quota_until_s = 0.0
         self.deepest = 0  # how many steps were passed at most, over all sub-goals
@@ -202,6 +203,7 @@ class World:
             return
         self.deepest = deep
         now_s = self.clock.monotonic()
+        self.came_on_s.append(now_s)
         for fault in reversed(self.faults):
             if fault.over_s >= 0:
                 break
