@@ -27,8 +27,9 @@
 
 A **dead end** is the failures_max-th counted failure (verified progress takes one away). At once it is a request that
 must not be sent again, an answer that is false, the second of two equal errors that come of the same call, and an end
-to which an earlier round of the same strategy has come. The first row that fits is taken. The journal decides: `decide`
-reads document and ledger of this task and nothing else.
+to which an earlier round of the same strategy has come. The first row that fits is taken; at a dead end the first one
+fits as well where an effect may have happened and no rollback takes it back, since another strategy might bring it
+about once more. The journal decides: `decide` reads document and ledger of this task and nothing else.
 """
 
 from __future__ import annotations
@@ -171,8 +172,7 @@ def decide(
     failure = None if has_returned else ledger.last_failure
     doubtful = next((a for a in ledger.open.values() if _is_in_the_way(a, failure, ledger)), None)
     if doubtful is not None:
-        question = f"did {doubtful.tool!r} (action {doubtful.action}) happen? settle it, then resume"
-        return _ask(rules, question, "in_doubt"), "effects_open"
+        return _ask(rules, _settle(doubtful), "in_doubt"), "effects_open"
     if failure is None:
         return Finish(), "finished"
     if is_reached:
@@ -211,7 +211,7 @@ def _let_pass(document: Document, ledger: Ledger, rules: Rules, now: int) -> tup
         return Retry(at), "passing"
     other = None
     can_change = rules.changes_strategy and ledger.passing <= patience.passing_max
-    if can_change and failure.failure_class in strategies.ELSEWHERE and not _is_open(failure, ledger):
+    if can_change and failure.failure_class in strategies.ELSEWHERE and _doubtful(failure, ledger) is None:
         other = strategies.elsewhere(ledger, document.strategy, failure.failure_class)
     if other is not None:
         return ChangeStrategy(other.name, _lesson(document, ledger, failure, "")), "fall_back"
@@ -257,6 +257,8 @@ def _leave_dead_end(document: Document, ledger: Ledger, failure: Failure, rules:
         false = f", or its source was found false ({', '.join(ledger.quarantined)})" if ledger.quarantined else ""
         question = f"each strategy ({names}) was tried twice without progress{false}; the last failure: {said}"
         return _ask(rules, question, "exhausted"), "exhausted"
+    if (doubtful := _doubtful(failure, ledger)) is not None:
+        return _ask(rules, _settle(doubtful), "in_doubt"), "effects_open"
     if following.change == "ask":
         return _ask(rules, f"help is needed; the last failure: {said}", "limit"), "ask_for_help"
     target = _target(document, ledger, failure) if rules.rolls_back else None
@@ -314,10 +316,17 @@ def _is_in_the_way(action: OpenAction, failure: Failure | None, ledger: Ledger) 
     return failure is None or (action.in_doubt and action.effect.retry == "never")
 
 
-def _is_open(failure: Failure, ledger: Ledger) -> bool:
-    """Whether an effect of this branch may have happened: whoever else is called now might bring it about again."""
+def _doubtful(failure: Failure, ledger: Ledger) -> OpenAction | None:
+    """Return an effect of this branch that may have happened, and that no rollback takes back.
+
+    Another strategy might bring it about once more, in another way: by another tool, or by somebody else.
+    """
     here = (a for a in ledger.open.values() if a.action not in ledger.standing or a.action == failure.action)
-    return any(not action.effect.is_free for action in here)
+    return next((a for a in here if not a.effect.is_free and rollback.stays(a.effect.undo, a.intent, ledger)), None)
+
+
+def _settle(action: OpenAction) -> str:
+    return f"did {action.tool!r} (action {action.action}) happen? settle it, then resume"
 
 
 def _ask(rules: Rules, why: str, reason: AskReason) -> Decision:

@@ -108,7 +108,7 @@ async def obey(session: Session, decision: Decision) -> None:
             await pause(session, "storage", reason)
             raise TaskPaused(session.task, f"no room on the disk: {reason}", next_after_pause(session.fold))
         case Ask(question, reason):
-            await ask_person(session, question, reason, _doubtful(session) if reason == "in_doubt" else "")
+            await ask_person(session, question, reason, _doubtful(session, question) if reason == "in_doubt" else "")
             raise needs_human(session)
         case Abandon(reason):
             await fail(session, reason)
@@ -190,5 +190,6 @@ def _action_error_in(error: BaseException) -> ActionError | None:
     return None
 
 
-def _doubtful(session: Session) -> str:
-    return next((a.action for a in session.fold.ledger.open.values() if not a.effect.is_free), "")
+def _doubtful(session: Session, question: str) -> str:
+    """Return the open action that the question names."""
+    return next((action for action in session.fold.ledger.open if action in question), "")

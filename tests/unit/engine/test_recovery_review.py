@@ -182,6 +182,33 @@ def test_nobody_else_is_called_for_an_effect_that_may_have_happened():
     assert (["passing"] * 3 + ["passing_too_long"], 1, 4) == (rows(world), len(set(calls)), len(calls))
 
 
+@pytest.mark.parametrize("rolls_back", [True, False])
+def test_no_strategy_does_otherwise_what_may_have_happened(rolls_back):
+    """At a dead end with an effect in doubt a person says first whether it has happened."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="idempotent", name="review_pay_here")
+    async def pay_here(item: int, key: perdure.EffectKey) -> str:
+        calls.append("here")
+        raise TimeoutError("no word")
+
+    @perdure.tool(effect="idempotent", name="review_pay_there")
+    async def pay_there(item: int, key: perdure.EffectKey) -> str:
+        calls.append("there")
+        return "there"
+
+    async def program(task):
+        if "paid" not in task.state:
+            pay = pay_here if task.strategy.name == "here" else pay_there
+            await task.act(pay, 1, then=lambda state, got: state.update(paid=got))
+        return task.state["paid"]
+
+    play = Play(program, strategies=(Strategy("here", source="one"), Strategy("there", source="two")))
+    with pytest.raises(perdure.NeedsHuman, match=r"'review_pay_here' .* happen"):
+        world.live(play, rules=Rules(rolls_back=rolls_back))
+    assert (["here"] * 4, "effects_open") == (calls, rows(world)[-1])
+
+
 # --- beside an effect in flight -------------------------------------------------------------------------------------
 def test_a_program_is_not_left_for_a_circle_while_an_effect_is_in_flight():
     """Its task group would cancel the effect, and a person would have to say whether it has happened."""
