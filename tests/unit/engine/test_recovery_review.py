@@ -9,10 +9,12 @@ import perdure
 from perdure import Strategy
 from perdure.core.briefing import brief
 from perdure.core.recovery import Rules
+from perdure.engine.replay.playing import play
 from perdure.errors import KeyReused
 from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.model.ledger import Ledger
+from tests.unit.engine.test_replaying_recovery import recorded
 from tests.worlds import DEAD, IMPATIENT, Death, Play, World, counted, dying
 
 
@@ -233,8 +235,11 @@ def test_a_program_is_not_left_for_a_circle_while_an_effect_is_in_flight():
             group.create_task(go_round(task))
         return task.attempt
 
-    assert 2 == world.live(Play(program, strategies=(Strategy("direct"), Strategy("careful", prompt="slowly"))))
+    running = Play(program, strategies=(Strategy("direct"), Strategy("careful", prompt="slowly")))
+    assert 2 == world.live(running)
     assert (["nudge"], [1], [1, 1, 1, 1]) == (rows(world), done, reads)
+    replayed = play(recorded(world), running, "strict")
+    assert (None, (), 4) == (replayed.divergence, replayed.remarks, len(reads))
 
 
 # --- what is no row -------------------------------------------------------------------------------------------------

@@ -297,6 +297,8 @@ class _Call:
         """Whether it is its turn: its entry is the next on record, or it makes none."""
         if self._is_refused():
             return True
+        if self._session.is_alarmed:
+            return False  # effects are in flight: when they have ended, it is refused
         work = self._prepare()
         if resume.key_of(work.tool.name, f"{work.call.loop}\n{work.call.key}") in self._session.busy_keys:
             return False
