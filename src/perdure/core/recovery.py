@@ -133,7 +133,8 @@ def observe(error: ErrorRecord, ledger: Ledger, *, action: str = "", tool: str =
     """Return what is to be recorded of an error that has left the program: its class here, and whether it counts.
 
     An error that nobody knows passes once; when the same call ends in one again, whatever it says, it is a wrong
-    request. A tool that runs out of its time again and again is at fault itself.
+    request. A tool that runs out of its time again and again is at fault itself. An effect in doubt whose tool can be
+    asked whether it happened passes once, since it is asked when the call is made again.
     """
     failure = Failure(failure_class=error.failure_class, error=error, action=action, tool=tool)
     signature = signature_of(failure, ledger)
@@ -142,8 +143,15 @@ def observe(error: ErrorRecord, ledger: Ledger, *, action: str = "", tool: str =
         failure = msgspec.structs.replace(failure, failure_class="request")
     elif error.failure_class == "timeout" and is_same and ledger.retries >= PATIENT.retries_max:
         failure = msgspec.structs.replace(failure, failure_class="tool")
+    elif _will_be_asked(ledger, action) and not is_same:
+        failure = msgspec.structs.replace(failure, failure_class="network")
     passes = failure.failure_class in PASSING or failure.failure_class in _OUTSIDE
     return FailureObserved(failure=failure, counted=not passes)
+
+
+def _will_be_asked(ledger: Ledger, action: str) -> bool:
+    doubtful = ledger.open.get(action)
+    return doubtful is not None and doubtful.in_doubt and doubtful.effect.retry == "probe"
 
 
 def signature_of(failure: Failure, ledger: Ledger) -> str:

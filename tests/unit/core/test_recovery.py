@@ -222,6 +222,18 @@ def test_two_errors_are_the_same_whatever_number_they_were_given(one, other, is_
     assert is_same == (1 == len(signatures))
 
 
+def test_a_doubt_that_can_be_asked_about_passes_once():
+    """The next call asks the world; where that does not know either, a person is nearer than an outage."""
+    unknown = ErrorRecord(type="OutcomeUnknown", message="whether 'send' happened is not known")
+    for preset, classes in (("verifiable", ["network", "tool"]), ("irreversible", ["tool", "tool"])):
+        fold, document, seen = ledger(open=opened(preset, in_doubt=True)), Document(), []
+        for _ in classes:
+            observed = observe(unknown, fold, action="a1", tool="send")
+            reckoning.note_failure(document, fold, observed, NOW)
+            seen.append(observed.failure.failure_class)
+        assert classes == seen
+
+
 def test_two_equal_errors_of_one_call_do_not_wait_for_the_third():
     """The strategy is changed at the second; without strategies there is nothing to change, and it waits."""
     for strategies, row in (((DIRECT, OUTLINE), "roll_back"), ((), "same_again")):
