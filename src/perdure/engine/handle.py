@@ -12,11 +12,11 @@ from perdure.codec.leaves import LeafWriter
 from perdure.core.briefing import brief
 from perdure.engine import asking, marking
 from perdure.engine.session import Session
-from perdure.errors import StopRequested
+from perdure.errors import StopRequested, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.advice import NO_ADVICE, Advice
-from perdure.model.ids import check_name, cut_text
+from perdure.model.ids import check_name, check_text, cut_text, plain_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
 
@@ -110,13 +110,16 @@ class Handle:
         """
         session = self._session
         session.gate("plan", self._lap)
+        if isinstance(steps, str):
+            raise UsageError(f"a plan is a list of steps, not {steps!r}")
+        plan = tuple(plain_text(check_text(step, "step")) for step in steps)
         self._adopted += 1
         document = session.fold.document
-        if document.plan == tuple(steps) or (session.is_replaying and self._adopted <= document.plans):
+        if document.plan == plan or (session.is_replaying and self._adopted <= document.plans):
             return
-        marking.put_plan(session, tuple(steps))
+        marking.put_plan(session, plan)
         await session.commit()
-        session.tell("plan_adopted", steps=list(steps))
+        session.tell("plan_adopted", steps=list(plan))
         marking.tell_marked(session)
 
     async def begin_step(self, name: str) -> None:
@@ -140,6 +143,7 @@ class Handle:
         """Write one line for people into log and terminal."""
         session = self._session
         session.gate("note", self._lap)
+        check_text(text, "note")
         writer = LeafWriter()
         raw = msgspec.Raw(leaves.encode(fields, writer)) if fields else e.NOTHING
         session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
@@ -150,7 +154,8 @@ class Handle:
         """State something verified; it survives every rollback."""
         session = self._session
         session.gate("fact", self._lap)
-        text = cut_text(text, ERROR_MESSAGE_BYTES_MAX)
+        source = plain_text(check_text(source, "source"))
+        text = cut_text(check_text(text, "fact"), ERROR_MESSAGE_BYTES_MAX)
         if text not in session.fold.ledger.facts:
             session.put(e.FactStated(text=text, source=source))
             await session.commit()
@@ -165,6 +170,7 @@ class Handle:
         """
         session = self._session
         session.gate("question", self._lap)
+        check_text(question, "question")
         known_by = asking.key_of(session, self._lap, question, key)
         asking.refuse_again(self._asked, known_by)
         return await asking.ask(session, question, known_by, wait_s)

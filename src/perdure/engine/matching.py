@@ -17,7 +17,7 @@ from perdure.engine.programs import Program, plain_args
 from perdure.engine.session import Session
 from perdure.errors import Fenced, StoreError, TaskBusy, TaskCancelled, TaskFailed, TaskMismatch, UsageError
 from perdure.model import entry as e
-from perdure.model.ids import Holder, check_name
+from perdure.model.ids import Holder, check_name, check_text
 from perdure.model.status import TAKEOVER, TaskSummary
 from perdure.ports import Store
 
@@ -28,7 +28,7 @@ def started_by(
     """Return what is written where `holder` starts that program as a new task; the state is still to be put in."""
     return e.TaskStarted(
         name=check_name(name),
-        goal=goal,
+        goal=check_text(goal, "goal"),
         driver=program.driver(arguments),
         holder=holder,
         state=e.NOTHING,

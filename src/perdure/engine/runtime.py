@@ -41,7 +41,7 @@ from perdure.engine.visiting import Visits
 from perdure.errors import Fenced, NeedsHuman, RolledBack, StopRequested, UsageError
 from perdure.limits import SNAPSHOTS_KEPT
 from perdure.model import entry as e
-from perdure.model.ids import check_name
+from perdure.model.ids import check_name, check_text
 from perdure.model.status import TaskSummary
 
 
@@ -149,8 +149,8 @@ class Runtime(Visits):
         first = values.copy(dict(state or {}))
         driver = e.Driver(kind="inline")
         started = e.TaskStarted(
-            name=check_name(name), goal=goal, driver=driver, holder=self._presence.holder, state=e.NOTHING,
-            workspace=placed(workspace), relative_digests=bool(workspace),
+            name=check_name(name), goal=check_text(goal, "goal"), driver=driver, holder=self._presence.holder,
+            state=e.NOTHING, workspace=placed(workspace), relative_digests=bool(workspace),
         )  # fmt: skip
         found = await self._find(name)
         if found is not None and not (new and found.is_finished):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from types import FunctionType
@@ -95,6 +96,7 @@ class Task(Handle):
         """
         if key:
             check_key(key)
+        _check_timeout(timeout_s)
         options = Options(key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name)
         return Using(self._session, self._lap, options)
 
@@ -112,6 +114,7 @@ class Task(Handle):
         Each call is found again by its place. The first failure cancels the others and is raised.
         """
         check_name(name, "map name")
+        _check_concurrency(concurrency)
         outer = current_place.get()
         prefix = f"{outer}." if outer is not None and outer.belongs_to(self._session, self._lap) else ""
         slots = asyncio.Semaphore(concurrency)
@@ -290,6 +293,17 @@ def _refuse_left_out(session: Session, tool: str) -> None:
     now = ledger.strategies[session.fold.document.strategy]
     if now.tools and tool not in now.tools and any(tool in one.tools for one in ledger.strategies):
         raise ToolLeftOut(tool, now.name, now.tools)
+
+
+def _check_timeout(given: object) -> None:
+    if given is not None and not (isinstance(given, int | float) and 0 < given < math.inf):
+        raise UsageError(f"timeout_s={given!r} is not a number of seconds above 0")
+
+
+def _check_concurrency(given: object) -> None:
+    """With none at once nothing would ever be called, and the program would wait for ever."""
+    if not isinstance(given, int) or given < 1:
+        raise UsageError(f"concurrency={given!r} is not a whole number from 1 up")
 
 
 def _refusal(tool: object) -> UsageError:

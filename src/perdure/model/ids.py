@@ -29,6 +29,7 @@ def check_name(name: str, what: str = "name") -> str:
     Names are compared as they are given: no case folding and no Unicode normalisation, so that two different names
     never share anything. They are never used as paths.
     """
+    check_text(name, what)
     if not name or name != name.strip():
         raise UsageError(f"{what} {name!r} is empty or begins or ends with a blank")
     if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in name):
@@ -41,6 +42,7 @@ def check_name(name: str, what: str = "name") -> str:
 
 def check_key(key: str) -> str:
     """Return `key` if an action can be found again by it: any text that UTF-8 can hold, up to `KEY_BYTES_MAX`."""
+    check_text(key, "key")
     try:
         size = len(key.encode())
     except UnicodeEncodeError as error:
@@ -48,6 +50,13 @@ def check_key(key: str) -> str:
     if size > KEY_BYTES_MAX:
         raise LimitExceeded(f"key {key[:20]!r}… in bytes", size, KEY_BYTES_MAX)
     return key
+
+
+def check_text(text: object, what: str) -> str:
+    """Return `text` if it is one. What is none could be written into a journal, and never be read from it again."""
+    if not isinstance(text, str):
+        raise UsageError(f"{what} {text!r} is no text")
+    return text
 
 
 def plain_text(text: str) -> str:

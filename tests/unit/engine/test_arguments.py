@@ -221,3 +221,39 @@ def test_what_is_recorded_and_handed_over_keeps_the_path():
     with_base, without = _record(["/one/x"], base="/one"), _record(["/one/x"])
     assert (without.raw, without.plain) == (with_base.raw, with_base.plain)
     assert without.digest != with_base.digest
+
+
+# --- what is none of its kind ---------------------------------------------------------------------------------------
+_look = counted([], name="arguments_look")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda task: task.adopt([1]), "step 1 is no text"),
+        (lambda task: task.adopt("abc"), "a list of steps"),
+        (lambda task: task.fact("true", source=3), "source 3 is no text"),
+        (lambda task: task.fact(3), "fact 3 is no text"),
+        (lambda task: task.note(3), "note 3 is no text"),
+        (lambda task: task.ask(3), "question 3 is no text"),
+        (lambda task: task.ask("why?", key=3), "key 3 is no text"),
+        (lambda task: task.checkpoint(3), "checkpoint name 3 is no text"),
+        (lambda task: task.check(3, True), "check name 3 is no text"),
+        (lambda task: task.using(key=3).act(_look, "a"), "key 3 is no text"),
+        (lambda task: task.using(timeout_s=-1).act(_look, "a"), "timeout_s=-1"),
+        (lambda task: task.using(timeout_s="soon").act(_look, "a"), "timeout_s='soon'"),
+        (lambda task: task.using(timeout_s=float("nan")).act(_look, "a"), "timeout_s=nan"),
+        (lambda task: task.map("all", _look, ["a"], concurrency=0), "concurrency=0"),
+        (lambda task: task.map("all", _look, ["a"], concurrency="8"), "concurrency='8'"),
+    ],
+)
+def test_what_no_journal_could_give_back_is_refused(call, message):
+    """Nothing of it is written: a task whose journal cannot be read is lost."""
+    world = World()
+
+    async def program(task):
+        with pytest.raises(perdure.UsageError, match=message):
+            await call(task)
+
+    world.live(Play(program))
+    assert ["TaskStarted", "ProgramCalled", "TaskSucceeded"] == world.kinds()
