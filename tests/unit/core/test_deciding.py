@@ -14,7 +14,7 @@ from tests.unit.core.test_recovery import DIRECT, ELSEWHERE, MARKED, NOW, OUTLIN
 
 
 # --- what is observed -----------------------------------------------------------------------------------------------
-def signed(message="no", *, tool="ask", action="a1", call=("a1", b"\1"), kind="Odd"):
+def signed(message="no", *, tool="ask", action="a1", call=("a1", "ask", b"\1"), kind="Odd"):
     """Return the signature of a failure of that call."""
     error = ErrorRecord(type=kind, message=message, failure_class="tool")
     failure = Failure(failure_class="tool", error=error, tool=tool, action=action)
@@ -27,8 +27,11 @@ def signed(message="no", *, tool="ask", action="a1", call=("a1", b"\1"), kind="O
         ({"message": "<A at 0x7fab> is shut"}, {"message": "<A at 0x9bcd> is shut"}),
         ({"message": "no node deadbeefcafe"}, {"message": "no node feedfacedead"}),
         ({"message": "after 17 tries"}, {"message": "after 8 tries"}),
-        ({"action": "a1"}, {"action": "a2", "call": ("a2", b"\1")}),  # the same arguments in another call
-        ({"action": "", "call": ("a1", b"\1")}, {"action": "", "call": ("a2", b"\2")}),  # it comes of no call
+        ({"action": "a1"}, {"action": "a2", "call": ("a2", "ask", b"\1")}),  # the same arguments in another call
+        (
+            {"action": "", "call": ("a1", "ask", b"\1")},
+            {"action": "", "call": ("a2", "ask", b"\2")},
+        ),  # it comes of no call
     ],
 )
 def test_what_changes_from_time_to_time_makes_no_other_failure(one, other):
@@ -38,7 +41,7 @@ def test_what_changes_from_time_to_time_makes_no_other_failure(one, other):
 
 @pytest.mark.parametrize(
     "other",
-    [{"message": "yes"}, {"tool": "look"}, {"kind": "Odder"}, {"call": ("a1", b"\2")}],
+    [{"message": "yes"}, {"tool": "look"}, {"kind": "Odder"}, {"call": ("a1", "ask", b"\2")}],
 )
 def test_another_message_tool_type_or_argument_makes_another_failure(other):
     """Two equal ones in a row are a dead end, so none of these may be lost."""

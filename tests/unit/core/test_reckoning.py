@@ -16,6 +16,7 @@ from perdure.model.strategy import Strategy
 from tests.unit.core.test_recovery import opened
 
 HINT = Advice("nudge", "look elsewhere")
+NONE = ("", b"")  # no call
 FIRST, SECOND = Strategy("first", source="web"), Strategy("second", source="books")
 
 
@@ -70,8 +71,8 @@ def test_a_counted_failure_is_one_of_its_strategy_and_ends_what_was_advised():
 
 def test_retries_are_those_of_the_call_that_failed():
     """A failure that comes of no call has none, and no provider either."""
-    for action, call, provider in (("a1", b"\1", "acme"), ("", b"", ""), ("a2", b"", "acme")):
-        given = Ledger(name="t", failed_call=("a1", b"\1"), failed_provider="acme")
+    for action, call, provider in (("a1", ("ask", b"\1"), "acme"), ("", NONE, ""), ("a2", NONE, "acme")):
+        given = Ledger(name="t", failed_call=("a1", "ask", b"\1"), failed_provider="acme")
         failed(given, failure_class="network", counted=False, action=action)
         assert (call, provider) == (given.retried, given.failed_provider)
 
