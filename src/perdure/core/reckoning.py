@@ -35,7 +35,10 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
     watching.note_failure(document, ledger, failure)
     health.note_failure(ledger, failure.tool)
     failed, tool, digest = ledger.failed_call
-    ledger.retried = (tool, digest) if failed == failure.action else ("", b"")
+    call = (tool, digest) if failed == failure.action else ("", b"")
+    if ledger.has_moved_on and (call != ledger.retried or not call[0]):
+        ledger.retries = 0  # the run has come further than the row did
+    ledger.retried, ledger.has_moved_on = call, False
     if not failure.action:
         ledger.failed_provider = ""
     if not observed.counted:  # nothing has followed from the advice yet
@@ -55,12 +58,14 @@ def note_failure(document: Document, ledger: Ledger, observed: e.FailureObserved
 
 
 def note_success(ledger: Ledger, action: OpenAction, *, is_further: bool) -> None:
-    """The run has come further, or the call that failed has succeeded: what fails from here on is another row."""
-    is_mended = ledger.retried == (action.tool, action.digest)
-    if is_mended:
-        ledger.signature, ledger.same, ledger.retried = "", 0, ("", b"")
-    if is_mended or is_further:
-        ledger.retries = 0
+    """The call that failed has succeeded, and what fails from here on is another row; or the run has come further.
+
+    That alone ends no row: what a program does anew at each call before it comes to the one that is away, it does then.
+    """
+    if ledger.retried == (action.tool, action.digest):
+        ledger.signature, ledger.same, ledger.retried, ledger.retries = "", 0, ("", b""), 0
+    elif is_further:
+        ledger.has_moved_on = True
 
 
 def note_decision(document: Document, ledger: Ledger, taken: e.DecisionTaken) -> None:

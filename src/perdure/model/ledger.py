@@ -136,6 +136,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     failed_provider: str = ""  # whom it called
     retried: tuple[str, bytes] = ("", b"")  # tool and digest of the call with whose failure the program was left
     retries: int = 0  # in a row, for passing faults
+    has_moved_on: bool = False  # since the last of them something else has succeeded
     last_failure: Failure | None = None
     failed_at: int = 0  # when that was on record: what is decided about it counts from here
     is_undecided: bool = False  # it has left the program, and what follows is still to be decided

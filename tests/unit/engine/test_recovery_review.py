@@ -290,6 +290,30 @@ def test_the_success_of_another_call_with_equal_arguments_ends_no_row():
     assert 4 == len(calls)
 
 
+def test_what_succeeds_before_the_call_that_is_away_makes_no_outage_shorter():
+    """The clock is read into the state at each call of the program; the service is away for ten minutes."""
+    world, calls = Hurried(), []
+
+    @perdure.tool(effect="pure", poll=True, name="review_clock")
+    async def look() -> int:
+        return len(calls)
+
+    @perdure.tool(effect="pure", name="review_service")
+    async def service(item: int) -> int:
+        calls.append(world.clock.at_us)
+        if world.clock.at_us - calls[0] < 600_000_000:
+            raise ConnectionResetError("away")
+        return item
+
+    async def program(task):
+        await task.act(look, then=lambda state, got: state.update(at=got))
+        return await task.act(service, 7)
+
+    assert 7 == world.live(Play(program))
+    assert (["passing"] * 3, {"outage"}) == (rows(world)[:3], set(rows(world)[3:]))
+    assert len(calls) < 20
+
+
 def test_calls_that_were_stopped_beside_the_one_that_failed_are_not_taken_for_it():
     """A task group stops what runs beside a failure; the row of retries is that of the failure, and ends with it."""
     world, calls = Hurried(), Counter()
