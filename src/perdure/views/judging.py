@@ -252,7 +252,7 @@ class Judge:
             f"{one.intent.tool} (entry {at})"
             for name, one in self._effects.items()
             for at in {one.seq, self._reused.get(name, one.seq)}
-            if self._stays(one) and one.outcome != "failed" and at > began.to_seq and self._stands_on(at)
+            if self._stays(one, seq) and one.outcome != "failed" and at > began.to_seq and self._stands_on(at)
         ]
         passed += [
             f"what {by} has changed (entry {at})"
@@ -262,10 +262,10 @@ class Judge:
         if passed:
             self._report(seq, "passed", f"decided without a person, it passes {', '.join(passed)}")
 
-    def _stays(self, one: _Effect) -> bool:
-        """Whether no rollback takes an effect back; what a fork has from its parent is the parent's to take back."""
+    def _stays(self, one: _Effect, seq: int) -> bool:
+        """Whether the rollback at `seq` cannot take an effect back: what a fork has from its parent is the parent's."""
         undo = one.intent.effect.undo
-        return undo == "impossible" or (undo == "function" and one.seq < self._own_from)
+        return undo == "impossible" or (undo == "function" and one.seq < self._own_from <= seq)
 
     def _snapshot(self, seq: int, taken: e.SnapshotTaken) -> None:
         if taken.at_seq >= seq:

@@ -686,3 +686,25 @@ def _stopping(program):
         raise Stop("here")
 
     return stop
+
+
+def test_what_recovery_took_back_in_the_parent_is_no_damage_of_the_fork(tmp_path):
+    """The undo was the parent's own then. What the parent keeps is not the fork's to take back from there on."""
+    world, calls = World(), []
+    unpin = counted(calls, "pure", name="forking_unpin")
+    pin = counted(calls, "compensable", name="forking_pin", undo=unpin)
+
+    async def program(task):
+        await task.checkpoint("begun")
+        await task.act(pin, 7)
+        await task.check("is careful", task.strategy.name == "careful")
+        await task.checkpoint("checked")
+        await task.ask("go on?")
+
+    play = Play(program, strategies=(perdure.Strategy("plain"), perdure.Strategy("careful")), failures_max=1)
+    with pytest.raises(perdure.NeedsHuman):
+        world.live(play)
+    assert "RollbackBegan" in world.kinds()
+    assert findings(world, "job") == ()
+    fork(world, tmp_path / "other")
+    assert findings(world, "job-fork") == ()
