@@ -106,7 +106,8 @@ def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched
     ledger = fold.ledger
     ledger.unmended |= payload.after_crash or ledger.holder is None or ledger.holder.boot != payload.holder.boot
     ledger.holder = payload.holder
-    is_start_in_row = payload.after_crash and not payload.by_hand and not ledger.settled_under_lease
+    is_excused = payload.by_hand or ledger.settled_under_lease or reckoning.is_waiting(ledger)
+    is_start_in_row = payload.after_crash and not is_excused
     ledger.starts_in_row = ledger.starts_in_row + 1 if is_start_in_row else 0
     ledger.settled_under_lease = False
     reckoning.note_claim(ledger, payload)

@@ -91,12 +91,18 @@ def note_failure(ledger: Ledger, tool: str) -> None:
 
 
 def note_changed(ledger: Ledger, changed: e.HealthChanged) -> None:
-    """Something is bad, or no longer: what comes is judged anew. For a bad tool the program is left."""
+    """Something is bad, or no longer: what comes is judged anew. For a bad tool the program is left.
+
+    One without strategies only once for each tool: it may know what it does with calls that fail.
+    """
     window = _window(ledger, changed.of)
     ledger.ailing += changed.is_bad - window.is_bad
     window.is_bad, window.judged = changed.is_bad, 0
     if not changed.is_bad or not changed.of.startswith(_TOOL):
         return
+    if window.has_alarmed and not ledger.strategies:
+        return
+    window.has_alarmed = True
     error = ErrorRecord(type="Unhealthy", message=sentence(changed), rule="health")
     ledger.alarm = Failure(failure_class="tool", error=error, tool=changed.of.removeprefix(_TOOL))
 
@@ -107,9 +113,9 @@ def note_wait(ledger: Ledger, began: e.WaitBegan) -> None:
 
 
 def note_looked(ledger: Ledger) -> None:
-    """A person has looked: the faults of providers begin anew."""
+    """A person has looked: the faults of providers begin anew, and a tool that is bad may be told of again."""
     for window in ledger.health.values():
-        window.faults = 0
+        window.faults, window.has_alarmed = 0, False
 
 
 # --- what follows ---------------------------------------------------------------------------------------------------

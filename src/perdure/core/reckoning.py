@@ -94,6 +94,11 @@ def note_call(ledger: Ledger) -> None:
     ledger.last_failure, ledger.decided, ledger.is_undecided = None, None, False
 
 
+def is_waiting(ledger: Ledger) -> bool:
+    """Whether the task only waits out a time: to be killed there says nothing of its program."""
+    return isinstance(ledger.decided, Retry | Park)
+
+
 def note_claim(ledger: Ledger, claimed: e.LeaseClaimed) -> None:
     """A person who types `resume` knows that a quota is back; `at_once` ends any wait."""
     if (claimed.by_hand or claimed.at_once) and isinstance(ledger.decided, Park):
@@ -117,6 +122,8 @@ def note_answer(document: Document, ledger: Ledger) -> None:
     ledger.signature, ledger.advised = "", {}
     ledger.decided, ledger.alarm, ledger.is_undecided = None, None, False
     health.note_looked(ledger)
+    if {one.source for one in ledger.strategies} <= set(ledger.quarantined):
+        ledger.quarantined = []  # there was nothing left to ask; whoever has looked knows of it
     _begin_rounds_anew(ledger)
 
 

@@ -61,6 +61,7 @@ class Window(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):  # num
     valid: int = 0  # those that succeeded with something valid
     judged: int = 0  # so many of the newest count for the next judgement
     is_bad: bool = False  # as told by the last HealthChanged
+    has_alarmed: bool = False  # the program was left for it, and nobody has looked since
     faults: int = 0  # passing ones since a person has looked
 
 

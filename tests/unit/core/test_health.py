@@ -110,6 +110,18 @@ def test_a_bad_tool_is_a_failure_and_a_bad_provider_is_not():
     assert [True] == [one.is_bad for one in health.rates(served) if one.of == "provider acme"]
 
 
+def test_a_program_without_strategies_is_left_once_for_a_bad_tool():
+    """It may know what to do with calls that fail; one with strategies is to try another one each time."""
+    for strategies, alarms in (((), 1), ((perdure.Strategy("a"), perdure.Strategy("b")), 3)):
+        ledger, counted = Ledger(strategies=strategies), 0
+        for _ in range(3):
+            called(ledger, *["output"] * 6)
+            counted += ledger.alarm is not None
+            ledger.alarm = None
+        assert alarms == counted
+    health.note_looked(ledger)
+
+
 def test_a_failure_that_left_the_program_is_not_counted_twice():
     """Behind it the tool is judged anew."""
     ledger = Ledger()

@@ -12,6 +12,8 @@ import pytest
 import perdure
 from perdure.core.recovery import Rules
 from perdure.core.retrying import Patience
+from perdure.limits import CRASH_LOOP_STARTS_MAX
+from perdure.model.decision import Retry
 from perdure.model.entry import DecisionTaken, LeaseClaimed, TaskParkedEntry
 from tests.worlds import DEAD, Death, Play, World
 
@@ -295,3 +297,16 @@ def test_settings_of_no_use_are_refused(settings, what):
 
     with pytest.raises(perdure.UsageError, match=what):
         asyncio.run(open_so())
+
+
+def test_kills_in_a_wait_are_no_crash_loop():
+    """Whatever the number of reboots: it was only waited. Behind the wait they count."""
+    world, rules = World(), Rules(wait_inline_s=9_000.0)
+    service = Service(ServiceError("throttled", wait_s=3_000.0), name="rebooted_call")
+    service.clock = world.clock
+    play = Play(service.program)
+    assert DEAD == world.live(play, death=Death("during_recovery", 2), rules=rules)
+    for _ in range(2 * CRASH_LOOP_STARTS_MAX):
+        assert DEAD == world.live(play, death=Death("during_recovery", 3), rules=rules)
+    assert 0 == world.fold().ledger.starts_in_row
+    assert isinstance(world.fold().ledger.decided, Retry)
