@@ -10,6 +10,8 @@ import pytest
 import perdure
 from perdure.core.manifest import Manifest
 from perdure.engine.loading import load_fold
+from perdure.engine.replay.record import load_record
+from perdure.engine.replay.rejudging import rejudge
 from perdure.errors import ForkRefused, ForkUnfinished, NothingAsked, RollbackRefused, StoreFull, TaskUnknown
 from perdure.model import entry as e
 from perdure.model.effect import PRESETS
@@ -706,5 +708,12 @@ def test_what_recovery_took_back_in_the_parent_is_no_damage_of_the_fork(tmp_path
         world.live(play)
     assert "RollbackBegan" in world.kinds()
     assert findings(world, "job") == ()
-    fork(world, tmp_path / "other")
+    made = fork(world, tmp_path / "other")
     assert findings(world, "job-fork") == ()
+
+    async def load(runtime):
+        return [rejudge(await load_record(runtime.store, task)) for task in (made.parent, made.task)]
+
+    parents, forks = do(world, load)
+    assert (1, ()) == (parents.decisions, parents.changed)
+    assert (0, ()) == (forks.decisions, forks.changed)

@@ -44,6 +44,7 @@ def rejudge(record: Record, rules: Rules | None = None) -> Rejudgement:
     """Return what `core.recovery.decide` says today about each recorded decision.
 
     Whether somebody could be asked is not on record: it is taken from the decision itself. `rules` are asked instead.
+    What a fork has from its parent was decided for the parent, and is asked about there.
     To be called anywhere; the record is in memory.
     """
     store = RecordStore(record, 1)
@@ -53,7 +54,7 @@ def rejudge(record: Record, rules: Rules | None = None) -> Rejudgement:
     changed: list[Rejudged] = []
     decisions = 0
     while (entry := walk.next) is not None:
-        if isinstance(entry.payload, e.DecisionTaken):
+        if isinstance(entry.payload, e.DecisionTaken) and entry.header.seq > fold.ledger.forked_at:
             decisions += 1
             otherwise = _ask_again(walk, entry, entry.payload, rules)
             changed.extend([otherwise] if otherwise else [])
