@@ -121,7 +121,8 @@ async def fail(session: Session, reason: str) -> Never:
 
 def _parked(task: str, name: str, until: int, reason: str) -> TaskParked:
     when = datetime.fromtimestamp(until / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return TaskParked(task, until, f"task {name!r} is parked until {when}: {reason}", resume_line(name))
+    said = f"task {name!r} is parked until {when} (--now goes on before that): {reason}"
+    return TaskParked(task, until, said, resume_line(name))
 
 
 def needs_human(session: Session) -> NeedsHuman:
