@@ -29,7 +29,7 @@ def rules_of(config: Config) -> Rules:
     return Rules(health=HealthRules(valid_min=valid_min, calls_min=calls_min))
 
 
-def _checked(rules: Rules, *, unattended: bool, wait_inline_s: float | None) -> Rules:
+def _checked(rules: object, *, unattended: bool, wait_inline_s: float | None) -> Rules:
     """Return `rules` with what was said beside them. Raises UsageError where a value is of no use."""
     if not isinstance(rules, Rules):
         raise UsageError(f"rules={rules!r} are none; write `rules=perdure.Rules(…)`")
