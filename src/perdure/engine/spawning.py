@@ -37,6 +37,7 @@ def spawn(argv: Sequence[str | os.PathLike[str]], **popen_options: Any) -> subpr
         "start_new_session": True,
     }
     started = subprocess.Popen(argv, **options)  # noqa: S603 - what is started is the tool's own business
+    processes.wait_for_marks(started.pid)
     session.spawned += 1  # after it is there: whoever looks for it between has not seen this number
     return started
 

@@ -19,6 +19,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Generator, Iterable
 from typing import Final
@@ -66,6 +67,17 @@ def is_supported() -> bool:
 def marks(task: str, action: str) -> dict[str, str]:
     """Return what is added to the environment of a process that an action starts."""
     return {TASK_MARK: task, ACTION_MARK: action}
+
+
+def wait_for_marks(pid: int) -> None:
+    """Wait until the system says what a process that was started a moment ago began with, for 50 ms at most.
+
+    A program is there before its environment is: for some microseconds it reads as empty, and it would not be found.
+    """
+    for _ in range(50):
+        if not is_supported() or _read(pid, "environ") or _look(pid) is None:
+            return
+        time.sleep(0.001)
 
 
 def find(task: str, action: str = "") -> tuple[Process, ...]:

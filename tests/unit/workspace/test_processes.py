@@ -195,7 +195,9 @@ def test_others_are_left_alone(task, start):
     bare = start(WAIT, {})
     ours = start(WAIT, processes.marks(task, "a1"))
     (found,) = processes.find(task)
-    processes._signal(processes.Process(pid=bare.pid, started=found.started - 1, command="", action=""), signal.SIGKILL)
+    processes._signal(
+        processes.Process(pid=bare.pid, started=found.started - 1_000, command="", action=""), signal.SIGKILL
+    )
     processes.end(task, 30.0, SystemClock())
     assert [other.poll(), bare.poll(), ours.wait()] == [None, None, -signal.SIGTERM]
 
