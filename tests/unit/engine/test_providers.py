@@ -71,6 +71,29 @@ def test_a_trial_that_came_to_nothing_lets_another_one_try():
     assert breaker.ask(100).is_trial
 
 
+def test_an_older_call_that_ends_is_not_the_one_that_tries():
+    """While that one is under way nobody else goes out."""
+    breaker = Breaker()
+    older = breaker.ask(0)
+    breaker.open("bad", 0, 0.0)
+    trial = breaker.ask(100)
+    breaker.leave(older)
+    assert trial.is_trial
+    assert isinstance(breaker.ask(100), Hold)
+
+
+def test_a_provider_that_was_back_is_let_alone_as_briefly_as_the_first_time():
+    """Only openings in a row last longer."""
+    breaker, untils = Breaker(), []
+    for began in (0, 1000):
+        breaker.open("bad", began, 1.0)
+        untils.append(breaker.ask(began).until - began)
+        trial = breaker.ask(began + 500)
+        breaker.note(trial, None, began + 500, 0.0)
+        breaker.leave(trial)
+    assert untils[0] == untils[1]
+
+
 def test_nobody_calls_before_a_time_that_was_told():
     """One fault is enough for that; a later, shorter word does not shorten it."""
     breaker = Breaker()
@@ -91,6 +114,9 @@ def test_a_throttled_provider_gets_half_as_many_calls_at_once_and_more_again_by_
     for now in range(2, 9):
         breaker.note(Turn(now), SLOW, now, 0.0)
     assert 1 == breaker.calls_max
+    alone = breaker.ask(9)
+    assert isinstance(breaker.ask(9), Hold)
+    breaker.leave(alone)
     for _ in range(5000):
         breaker.note(Turn(0), None, 0, 0.0)
     assert PARALLEL_ACTIONS_MAX == breaker.calls_max
