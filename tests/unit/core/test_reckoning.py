@@ -260,14 +260,14 @@ def test_what_earlier_tasks_have_made_of_a_strategy_counts_from_the_start():
 @pytest.mark.parametrize(
     ("tool", "is_further", "counts"),
     [
-        ("ask", False, (0, "", 0, NONE)),  # what had failed has come through
-        ("look", True, (0, "s", 2, ("ask", b"\1"))),  # the run has come further, the call has not
-        ("look", False, (2, "s", 2, ("ask", b"\1"))),
+        ("ask", False, (0, "", 0, NONE, False)),  # what had failed has come through
+        ("look", True, (2, "s", 2, ("ask", b"\1"), True)),  # the run has come further, the call has not
+        ("look", False, (2, "s", 2, ("ask", b"\1"), False)),
     ],
 )
 def test_what_ends_a_row_of_faults(tool, is_further, counts):
-    """The call that failed has succeeded, or the run has come further; the same arguments of another tool are none."""
+    """The call that failed has succeeded; the same arguments of another tool are none, and to come further is noted."""
     given = busy(retried=("ask", b"\1"))
     action = msgspec.structs.replace(opened("pure")["a1"], tool=tool, digest=b"\1")
     reckoning.note_success(given, action, is_further=is_further)
-    assert counts == (given.retries, given.signature, given.same, given.retried)
+    assert counts == (given.retries, given.signature, given.same, given.retried, given.has_moved_on)
