@@ -71,6 +71,16 @@ def test_a_trial_that_came_to_nothing_lets_another_one_try():
     assert breaker.ask(100).is_trial
 
 
+def test_no_more_calls_go_out_at_once_than_it_bears():
+    """The next one goes when one has come back."""
+    breaker = Breaker()
+    turns = [breaker.ask(0) for _ in range(PARALLEL_ACTIONS_MAX)]
+    assert all(isinstance(one, Turn) for one in turns)
+    assert isinstance(breaker.ask(0), Hold)
+    breaker.leave(turns[0])
+    assert isinstance(breaker.ask(0), Turn)
+
+
 def test_an_older_call_that_ends_is_not_the_one_that_tries():
     """While that one is under way nobody else goes out."""
     breaker = Breaker()
@@ -114,9 +124,6 @@ def test_a_throttled_provider_gets_half_as_many_calls_at_once_and_more_again_by_
     for now in range(2, 9):
         breaker.note(Turn(now), SLOW, now, 0.0)
     assert 1 == breaker.calls_max
-    alone = breaker.ask(9)
-    assert isinstance(breaker.ask(9), Hold)
-    breaker.leave(alone)
     for _ in range(5000):
         breaker.note(Turn(0), None, 0, 0.0)
     assert PARALLEL_ACTIONS_MAX == breaker.calls_max
