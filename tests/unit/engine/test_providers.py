@@ -7,12 +7,12 @@ import pytest
 import perdure
 from perdure.clock import SystemClock
 from perdure.core.breaker import Breaker, Hold, Turn
-from perdure.engine.providers import providers_for
+from perdure.engine.providers import Providers, providers_for
 from perdure.limits import BREAKER_CEILING_S, PARALLEL_ACTIONS_MAX
 from perdure.model.entry import ActionIntended, ActionSettled, HealthChanged, TaskParkedEntry, WaitBegan
 from perdure.model.failure import ErrorRecord
 from perdure.testing import FakeClock
-from tests.worlds import DEAD, Death, Play, World
+from tests.worlds import DEAD, CountedIds, Death, Play, World
 
 BUSY = ErrorRecord(type="Busy", message="no", failure_class="capacity")
 SLOW = ErrorRecord(type="Slow", message="no", failure_class="throttled")
@@ -127,6 +127,17 @@ def test_a_throttled_provider_gets_half_as_many_calls_at_once_and_more_again_by_
     for _ in range(5000):
         breaker.note(Turn(0), None, 0, 0.0)
     assert PARALLEL_ACTIONS_MAX == breaker.calls_max
+
+
+def test_of_many_providers_one_that_nobody_is_kept_from_calling_is_forgotten(monkeypatch):
+    """Never one that is held up: to forget that would be to call it."""
+    monkeypatch.setattr("perdure.engine.providers._PROVIDERS_MAX", 3)
+    providers, clock = Providers(), FakeClock()
+    providers.open("away", "bad", clock, CountedIds())
+    for number in range(9):
+        providers.leave(f"p{number}", providers.ask(f"p{number}", clock.monotonic()))
+    assert 3 == len(providers._breakers)
+    assert isinstance(providers.ask("away", clock.monotonic()), Hold)
 
 
 # --- in runs --------------------------------------------------------------------------------------------------------
