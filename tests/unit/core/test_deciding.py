@@ -160,3 +160,14 @@ def test_an_effect_of_which_nobody_can_know_stops_the_program_that_meets_it(stan
     given.last_failure = msgspec.structs.replace(given.last_failure, action=failed)
     given.standing = {"a1": STANDS} if standing else {}
     assert row == decide(MARKED, given, Rules(), NOW)[1]
+
+
+@pytest.mark.parametrize(
+    ("standing", "failed", "is_first"), [(False, "a2", True), (True, "a2", False), (True, "a1", True)]
+)
+def test_no_other_strategy_before_it_is_known_what_became_of_an_effect(standing, failed, is_first):
+    """One of a branch that was left is in nobody's way, unless the call that failed has met it."""
+    given = ledger("tool", failures=3, strategies=TWO, open=opened("idempotent", in_doubt=True))
+    given.last_failure = msgspec.structs.replace(given.last_failure, action=failed)
+    given.standing = {"a1": STANDS} if standing else {}
+    assert ("effects_open" if is_first else "roll_back") == decide(MARKED, given, Rules(), NOW)[1]

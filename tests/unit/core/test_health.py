@@ -205,3 +205,35 @@ def test_checks_have_a_window_of_their_own_and_sound_no_alarm():
     world.live(Play(program))
     assert (4, 4, 1) == rate(world.fold().ledger, "checks")
     assert world.fold().ledger.alarm is None
+
+
+@pytest.mark.parametrize(("by", "calls"), [("probe", 0), ("a person", 0), ("late", 1)])
+def test_who_was_settled_by_somebody_else_says_nothing_of_the_call(by, calls):
+    """The call itself may come late, and then it counts."""
+    given = Ledger()
+    action = OpenAction(
+        action="a", tool="send", effect=PRESETS["verifiable"], digest=b"", intent=1, epoch=1, branch=0, intended_at=0
+    )
+    health.note_call(given, action, e.ActionSettled(action="a", intent=1, outcome="succeeded", by=by), 0)
+    assert calls == sum(one.calls for one in health.rates(given))
+
+
+def test_a_wait_that_was_told_stands_from_the_end_of_its_call():
+    """In the time of the journal, so that another process waits to the same moment."""
+    given = Ledger()
+    action = OpenAction(
+        action="a", tool="ask", effect=PRESETS["pure"], digest=b"", intent=1, epoch=1, branch=0, intended_at=0,
+        provider="acme",
+    )  # fmt: skip
+    error = ErrorRecord(type="X", message="x", failure_class="throttled", wait_s=2.0)
+    health.note_call(given, action, e.ActionSettled(action="a", intent=1, outcome="failed", error=error), 7_000_000)
+    assert {"acme": 9_000_000} == given.waits
+
+
+def test_a_success_makes_nothing_bad():
+    """However many have failed before it; and what is good again leaves nobody's program."""
+    given = Ledger()
+    said = called(given, *["tool"] * (HEALTHY.calls_min - 1), "ok")
+    assert [None] * HEALTHY.calls_min == said
+    health.note_changed(given, HealthChanged(of="tool fetch", is_bad=False, calls=5, succeeded=5, valid=5))
+    assert given.alarm is None

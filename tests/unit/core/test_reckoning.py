@@ -255,3 +255,19 @@ def test_what_earlier_tasks_have_made_of_a_strategy_counts_from_the_start():
     given = Ledger(name="t")
     reckoning.start(given, started)
     assert {"first": Tried(progress=4, failures=1)} == given.tried
+
+
+@pytest.mark.parametrize(
+    ("tool", "is_further", "counts"),
+    [
+        ("ask", False, (0, "", 0, NONE, False)),  # what had failed has come through
+        ("look", True, (2, "s", 2, ("ask", b"\1"), True)),  # the run has come further, the call has not
+        ("look", False, (2, "s", 2, ("ask", b"\1"), False)),
+    ],
+)
+def test_what_ends_a_row_of_faults(tool, is_further, counts):
+    """The call that failed has succeeded; the same arguments of another tool are none, and to come further is noted."""
+    given = busy(retried=("ask", b"\1"))
+    action = msgspec.structs.replace(opened("pure")["a1"], tool=tool, digest=b"\1")
+    reckoning.note_success(given, action, is_further=is_further)
+    assert counts == (given.retries, given.signature, given.same, given.retried, given.has_moved_on)

@@ -7,12 +7,12 @@ import pytest
 import perdure
 from perdure.clock import SystemClock
 from perdure.core.breaker import Breaker, Hold, Turn
-from perdure.engine.providers import providers_for
+from perdure.engine.providers import Providers, providers_for
 from perdure.limits import BREAKER_CEILING_S, PARALLEL_ACTIONS_MAX
 from perdure.model.entry import ActionIntended, ActionSettled, HealthChanged, TaskParkedEntry, WaitBegan
 from perdure.model.failure import ErrorRecord
 from perdure.testing import FakeClock
-from tests.worlds import DEAD, Death, Play, World
+from tests.worlds import DEAD, CountedIds, Death, Play, World
 
 BUSY = ErrorRecord(type="Busy", message="no", failure_class="capacity")
 SLOW = ErrorRecord(type="Slow", message="no", failure_class="throttled")
@@ -71,6 +71,39 @@ def test_a_trial_that_came_to_nothing_lets_another_one_try():
     assert breaker.ask(100).is_trial
 
 
+def test_no_more_calls_go_out_at_once_than_it_bears():
+    """The next one goes when one has come back."""
+    breaker = Breaker()
+    turns = [breaker.ask(0) for _ in range(PARALLEL_ACTIONS_MAX)]
+    assert all(isinstance(one, Turn) for one in turns)
+    assert isinstance(breaker.ask(0), Hold)
+    breaker.leave(turns[0])
+    assert isinstance(breaker.ask(0), Turn)
+
+
+def test_an_older_call_that_ends_is_not_the_one_that_tries():
+    """While that one is under way nobody else goes out."""
+    breaker = Breaker()
+    older = breaker.ask(0)
+    breaker.open("bad", 0, 0.0)
+    trial = breaker.ask(100)
+    breaker.leave(older)
+    assert trial.is_trial
+    assert isinstance(breaker.ask(100), Hold)
+
+
+def test_a_provider_that_was_back_is_let_alone_as_briefly_as_the_first_time():
+    """Only openings in a row last longer."""
+    breaker, untils = Breaker(), []
+    for began in (0, 1000):
+        breaker.open("bad", began, 1.0)
+        untils.append(breaker.ask(began).until - began)
+        trial = breaker.ask(began + 500)
+        breaker.note(trial, None, began + 500, 0.0)
+        breaker.leave(trial)
+    assert untils[0] == untils[1]
+
+
 def test_nobody_calls_before_a_time_that_was_told():
     """One fault is enough for that; a later, shorter word does not shorten it."""
     breaker = Breaker()
@@ -94,6 +127,17 @@ def test_a_throttled_provider_gets_half_as_many_calls_at_once_and_more_again_by_
     for _ in range(5000):
         breaker.note(Turn(0), None, 0, 0.0)
     assert PARALLEL_ACTIONS_MAX == breaker.calls_max
+
+
+def test_of_many_providers_one_that_nobody_is_kept_from_calling_is_forgotten(monkeypatch):
+    """Never one that is held up: to forget that would be to call it."""
+    monkeypatch.setattr("perdure.engine.providers._PROVIDERS_MAX", 3)
+    providers, clock = Providers(), FakeClock()
+    providers.open("away", "bad", clock, CountedIds())
+    for number in range(9):
+        providers.leave(f"p{number}", providers.ask(f"p{number}", clock.monotonic()))
+    assert 3 == len(providers._breakers)
+    assert isinstance(providers.ask("away", clock.monotonic()), Hold)
 
 
 # --- in runs --------------------------------------------------------------------------------------------------------
