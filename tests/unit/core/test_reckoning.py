@@ -271,3 +271,14 @@ def test_what_ends_a_row_of_faults(tool, is_further, counts):
     action = msgspec.structs.replace(opened("pure")["a1"], tool=tool, digest=b"\1")
     reckoning.note_success(given, action, is_further=is_further)
     assert counts == (given.retries, given.signature, given.same, given.retried, given.has_moved_on)
+
+
+@pytest.mark.parametrize(
+    ("has_moved_on", "call", "retries"),
+    [(True, ("ask", b"\1"), 3), (True, ("ask", b"\2"), 1), (False, ("ask", b"\2"), 3)],
+)
+def test_a_run_that_has_come_further_begins_another_row_at_another_call(has_moved_on, call, retries):
+    """What is done anew before the one that is away ends no row of that one."""
+    given = busy(retried=("ask", b"\1"), has_moved_on=has_moved_on, failed_call=("a1", *call))
+    failed(given, failure_class="network", counted=False, action="a1")
+    assert (retries, call, False) == (given.retries, given.retried, given.has_moved_on)

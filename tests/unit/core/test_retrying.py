@@ -120,3 +120,17 @@ def test_a_quota_is_parked_for_until_it_is_back():
     assert decision.until >= NOW + 100_000_000
     decision, row = decide(Document(), ledger(1, failed=error(0, "quota", NOW - 1)), Rules(), NOW)
     assert (Ask, "quota_gone") == (type(decision), row)
+
+
+def test_the_last_fault_within_the_budget_of_a_provider_is_waited_for():
+    """The next one is one too many."""
+    for faults, kind in ((PATIENT.provider_max, Retry), (PATIENT.provider_max + 1, Ask)):
+        spent = {"provider acme": Window(faults=faults)}
+        assert kind is type(decide(Document(), ledger(1, failed_provider="acme", health=spent), Rules(), NOW)[0])
+
+
+def test_who_was_told_the_same_time_does_not_come_back_at_once_with_all_others():
+    """Another task and another attempt wait a little longer or shorter."""
+    waits = {retrying.pause_us(ledger(1, name=f"task-{n}"), error(9.0), PATIENT) for n in range(20)}
+    assert len(waits) > 15
+    assert retrying.chance_of(ledger(1, attempt=1)) != retrying.chance_of(ledger(1, attempt=2))
