@@ -223,9 +223,10 @@ class Life:
         await runtime.take_over(TASK, by="a person")
         await asyncio.sleep(self._chance.pick((0.0, 0.0, 1.0)) * self._chance.share())
         if self._chance.holds(0.5):
-            with contextlib.suppress(RollbackUnderWay):
+            with contextlib.suppress(RollbackUnderWay, NotTakenOver):
                 await runtime.adopt_plan(TASK, ["by hand"])
-        await runtime.hand_back(TASK, say="go on")
+        with contextlib.suppress(NotTakenOver):  # somebody else has given it back meanwhile
+            await runtime.hand_back(TASK, say="go on")
 
     async def _settle(self, runtime: perdure.Runtime, fold: Fold, action: OpenAction) -> None:
         """Be the person: look whether it happened."""
