@@ -24,7 +24,7 @@ from perdure.core.recovery import Rules
 from perdure.core.retrying import Patience
 from perdure.engine import crashpoints, leases
 from perdure.engine.loading import load_fold
-from perdure.errors import PerdureError, RollbackUnderWay
+from perdure.errors import NotTakenOver, PerdureError, RollbackUnderWay
 from perdure.model import entry as e
 from perdure.model.failure import ErrorRecord
 from perdure.model.ledger import OpenAction
