@@ -3,6 +3,8 @@
 import pytest
 
 import perdure
+from perdure.engine.undoing import Effects
+from perdure.errors import ToolNotFound
 from perdure.model import entry as e
 from tests.worlds import Play, World
 
@@ -64,3 +66,33 @@ def test_a_goal_is_reached_where_reached_says_something_true(said, ends):
     else:
         with pytest.raises(perdure.NeedsHuman):
             world.live(play)
+
+
+def test_where_nothing_can_take_an_effect_back_the_strategy_is_changed_in_place(monkeypatch):
+    """The tool of the undo is gone: what was done stays, the lesson and the next strategy come all the same."""
+    world, sent = World(), []
+
+    @perdure.tool(effect="pure", name="recovering_take_back")
+    async def take_back(item: int) -> None:
+        sent.remove(item)
+
+    @perdure.tool(effect="compensable", name="recovering_reserve", undo=take_back)
+    async def reserve(item: int) -> int:
+        sent.append(item)
+        return item
+
+    async def program(task):
+        await task.using(key="it").act(reserve, 7)
+        if task.strategy.name == "first":
+            raise ValueError("a dead end")
+        return task.strategy.name
+
+    async def refuse(self, one):
+        raise ToolNotFound("recovering_take_back", "recovering_take_back")
+
+    monkeypatch.setattr(Effects, "check", refuse)
+    strategies = (perdure.Strategy("first", prompt="a"), perdure.Strategy("second", prompt="b"))
+    assert "second" == world.live(Play(program, strategies=strategies, failures_max=1))
+    assert [7] == sent
+    ledger = world.fold().ledger
+    assert (0, 1) == (ledger.rollbacks, len(ledger.lessons))
