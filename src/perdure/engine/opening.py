@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import AsyncGenerator, Sequence
 from typing import cast
@@ -44,6 +45,21 @@ def _checked(rules: object, *, unattended: bool, wait_inline_s: float | None) ->
         raise UsageError(f"the settings of recovery are refused: {error}") from None
 
 
+def _checked_hooks(hooks: object) -> tuple[Hook, ...]:
+    """Return the hooks. Raises UsageError where they are none."""
+    found = cast("Sequence[object]", hooks) if isinstance(hooks, Sequence) else (hooks,)
+    if not isinstance(hooks, Sequence) or not all(map(callable, found)):
+        raise UsageError(f"hooks={hooks!r} cannot be called; write `hooks=[perdure.Webhook(url)]`, or functions")
+    return tuple(cast("Sequence[Hook]", found))
+
+
+def _checked_ttl(lease_ttl_s: object) -> float:
+    """Return the time to live of a lease. Raises UsageError where it is none."""
+    if not isinstance(lease_ttl_s, int | float) or not 0 < lease_ttl_s < math.inf:
+        raise UsageError(f"lease_ttl_s={lease_ttl_s!r} is no time to live; write seconds, more than 0")
+    return float(lease_ttl_s)
+
+
 @contextlib.asynccontextmanager
 async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keyword of its own
     store: str | os.PathLike[str] | Store | None = None,
@@ -73,10 +89,11 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     if rules is None:
         rules = rules_of(load_config()) if is_ours else Rules()
     rules = _checked(rules, unattended=unattended, wait_inline_s=wait_inline_s)
+    called, ttl_s = _checked_hooks(hooks), _checked_ttl(lease_ttl_s)
     place = cast("str", store) if is_ours else ""
     opened = await open_store(place or find_place(), clock) if is_ours else cast("Store", store)
     try:
-        runtime = Runtime(opened, clock, ids or SystemIds(), hooks=tuple(hooks), rules=rules, lease_ttl_s=lease_ttl_s)
+        runtime = Runtime(opened, clock, ids or SystemIds(), hooks=called, rules=rules, lease_ttl_s=ttl_s)
         runtime.scribe = Scribe(opened, clock, files)
         async with runtime:
             yield runtime

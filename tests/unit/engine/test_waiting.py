@@ -286,6 +286,11 @@ def test_short_waits_that_are_told_again_and_again_grow():
         ({"rules": Rules(health=perdure.HealthRules(valid_min=2))}, "valid_min"),
         ({"rules": Rules(health=perdure.HealthRules(calls_min=21))}, "calls_min"),
         ({"rules": Rules(prior=(("direct", 1),))}, "prior"),
+        ({"hooks": 3}, "hooks=3"),
+        ({"hooks": ["echo"]}, "hooks="),
+        ({"lease_ttl_s": "x"}, "lease_ttl_s"),
+        ({"lease_ttl_s": -1}, "lease_ttl_s"),
+        ({"lease_ttl_s": float("nan")}, "lease_ttl_s"),
     ],
 )
 def test_settings_of_no_use_are_refused(settings, what):
