@@ -148,11 +148,17 @@ class World:
         **options: Any,
     ) -> Any:
         """Run `play` in one life; return its result, or DEAD."""
+        return self.do(lambda runtime: runtime.run(play, name, goal=goal, args=args), death, **options)
+
+    def do(
+        self, work: Callable[[Runtime], Coroutine[Any, Any, Any]], death: Death | None = None, **options: Any
+    ) -> Any:
+        """Let `work(runtime)` be done in a life of its own; return what it returns, or DEAD."""
         death = death or Death()
 
         async def life() -> Any:
             async with self.runtime(death, **options) as runtime:
-                return await runtime.run(play, name, goal=goal, args=args)
+                return await work(runtime)
 
         with dying(death):
             try:

@@ -9,17 +9,15 @@ as one line of JSON. The program is one as any user would write it: its prompt i
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import perdure
-from perdure.engine import crashpoints
 from perdure.engine.loading import entries
 from perdure.model import entry as e
 from perdure.views.verifying import verify
-from tests.crash import services
+from tests.crash import forked, services
 
 AT: dict[str, Any] = {"port": 0, "key": ""}  # where the services are, and the case's key there
 QUESTION = "How high is the tower?"
@@ -110,21 +108,7 @@ async def judge(task: perdure.Task, answer: str) -> None:
 # --- lives ----------------------------------------------------------------------------------------------------------
 def live(folder: Path, spec: str) -> int:
     """One life of the task in a fork, armed with `spec`; return the signal that ended it, 0 where none did."""
-    pid = os.fork()
-    if pid == 0:
-        crashpoints.arm(spec)
-        code = 1
-        try:
-            asyncio.run(_run(folder))
-            code = 0
-        finally:
-            (folder / "counts.json").write_text(json.dumps(crashpoints.reached()))
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-        raise RuntimeError(f"a life with {spec!r} ended with {os.WEXITSTATUS(status)}")
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return forked.live(_run, folder, spec)
 
 
 async def _run(folder: Path) -> None:

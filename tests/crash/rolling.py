@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import perdure
-from perdure.engine import crashpoints
 from perdure.engine.loading import entries
 from perdure.model import entry as e
 from perdure.views.verifying import verify
-from tests.crash import office
+from tests.crash import forked, office
 
 AT: dict[str, Any] = {"port": 0, "desk": ""}  # where the office is, and the case's desk there
 BOOKED = ("keyed a", "keyed b", "probed a", "probed b", "free")
@@ -121,22 +120,7 @@ async def journey(task: perdure.Task) -> str:
 # --- lives ----------------------------------------------------------------------------------------------------------
 def live(folder: Path, spec: str) -> int:
     """One life of the task in a fork, armed with `spec`; return the signal that ended it, 0 where none did."""
-    pid = os.fork()
-    if pid == 0:
-        crashpoints.arm(spec)
-        code = 1
-        try:
-            asyncio.run(_run(folder))
-            code = 0
-        finally:
-            counts = json.dumps(dict(crashpoints._counts))
-            (folder / "counts.json").write_text(counts)
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-        raise RuntimeError(f"a life with {spec!r} ended with {os.WEXITSTATUS(status)}")
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return forked.live(_run, folder, spec)
 
 
 async def _run(folder: Path) -> None:

@@ -22,34 +22,17 @@ from perdure.testing import Death
 from perdure.views.checkpoints import list_checkpoints
 from perdure.views.listing import look_at
 from perdure.views.verifying import verify
-from tests.worlds import DEAD, Play, Stop, World, counted, dying
-
-
-def do(world, work, death=None):
-    """Let `work(runtime)` be done in a life of its own; DEAD where that was ended."""
-    death = death or Death()
-
-    async def life():
-        async with world.runtime(death) as runtime:
-            return await work(runtime)
-
-    with dying(death):
-        try:
-            return asyncio.run(life())
-        except BaseException:
-            if death.is_dead:
-                return DEAD
-            raise
+from tests.worlds import DEAD, Play, Stop, World, counted
 
 
 def fork(world, into, at="", name="", task="job"):
     """Fork `task` and return the plan that was carried out."""
-    return do(world, lambda runtime: runtime.fork(task, at, into=str(into), name=name))
+    return world.do(lambda runtime: runtime.fork(task, at, into=str(into), name=name))
 
 
 def findings(world, name):
     """What a full look finds wrong with a task."""
-    return do(world, lambda runtime: verify(runtime.store, name)).findings
+    return world.do(lambda runtime: verify(runtime.store, name)).findings
 
 
 async def add(task, number):
@@ -159,7 +142,7 @@ def _state_at(world, seq):
     async def load(runtime):
         return await load_fold(runtime.store, (await runtime.store.find("job")).task, seq)
 
-    return do(world, load).tree.root
+    return world.do(load).tree.root
 
 
 def test_an_abandoned_branch_can_be_forked(tmp_path):
@@ -188,7 +171,7 @@ def test_a_fork_of_a_fork_and_a_rollback_in_it(stages, tmp_path):
     """A fork goes back to checkpoints that it has from its parent, and is forked like any other task."""
     world, play, _ = stages
     fork(world, tmp_path / "a", "c2", "a")
-    do(world, lambda runtime: runtime.rollback("a", "c1", force=True))
+    world.do(lambda runtime: runtime.rollback("a", "c1", force=True))
     assert {"got": [1]} == world.state("a")
     head = world.fold("a").seq
     for at in (head, "c1", "start"):
@@ -211,15 +194,15 @@ def test_going_back_to_before_a_question_asks_again_and_leaves_the_old_branch(tm
     with pytest.raises(perdure.NeedsHuman):
         world.live(play)
     asked = world.fold().seq
-    do(world, lambda runtime: runtime.say("job", Message(id="m", what="answer", text="red")))
+    world.do(lambda runtime: runtime.say("job", Message(id="m", what="answer", text="red")))
     assert "red" == world.live(play)
     for at, name in (("before", "f"), (asked, "g")):
         fork(world, tmp_path / name, at, name)
         with pytest.raises(NothingAsked):
-            do(world, lambda runtime, it=name: runtime.say(it, Message(id="m", what="answer", text="early")))
+            world.do(lambda runtime, it=name: runtime.say(it, Message(id="m", what="answer", text="early")))
         with pytest.raises(perdure.NeedsHuman):
             world.live(play, name)
-        do(world, lambda runtime, it=name: runtime.say(it, Message(id="n", what="answer", text="blue")))
+        world.do(lambda runtime, it=name: runtime.say(it, Message(id="n", what="answer", text="blue")))
         assert "blue" == world.live(play, name)
     assert "red" == world.live(play)
 
@@ -238,7 +221,7 @@ def test_forking_a_running_task_reads_only_what_is_there(tmp_path):
 
         return await runtime.run(Play(program, state={"got": []}), "job")
 
-    assert [1, 2] == do(world, work)
+    assert [1, 2] == world.do(work)
     assert {"got": [1]} == world.state("job-fork")
 
 
@@ -264,7 +247,7 @@ def test_either_can_be_deleted_and_the_other_lives_on(tmp_path, deleted):
         await runtime.store.delete((await runtime.store.find(deleted)).task)
         return await runtime.store.sweep()
 
-    assert 0 == do(world, delete)
+    assert 0 == world.do(delete)
     assert () == findings(world, other)
     assert 5_000 == world.live(play, other)
 
@@ -283,7 +266,7 @@ def test_a_long_prefix_leaves_a_snapshot(tmp_path):
     play = Play(program, state={})
     assert 200 == world.live(play)
     plan = fork(world, tmp_path / "w")
-    heads = do(world, lambda runtime: runtime.store.snapshots(plan.task))
+    heads = world.do(lambda runtime: runtime.store.snapshots(plan.task))
     assert [plan.at + 1] == [head.seq for head in heads]
     assert () == findings(world, "job-fork")
     assert 200 == world.live(play, "job-fork")
@@ -327,7 +310,7 @@ def test_a_fork_has_the_files_of_its_moment(with_files):
         await runtime.store.delete(plan.parent)
         return await runtime.store.sweep()
 
-    assert 0 == do(world, delete)
+    assert 0 == world.do(delete)
     fork(world, into.parent / "again", task="job-fork")
     assert raws == {path: (into.parent / "again" / path).read_bytes() for path in raws}
 
@@ -348,13 +331,13 @@ def test_a_fork_works_in_its_own_folder_from_then_on(tmp_path):
         return "done"
 
     play, parent, own = Play(program), tmp_path / "parent", tmp_path / "own"
-    do(world, lambda runtime: runtime.run(play, "job", workspace=str(parent)))
+    world.do(lambda runtime: runtime.run(play, "job", workspace=str(parent)))
     fork(world, own, "one")
     assert {"one": "job"} == _texts(own)
     assert "done" == world.live(play, "job-fork")
     assert ({"one": "job", "two": "job"}, {"one": "job", "two": "job-fork"}) == (_texts(parent), _texts(own))
     fork(world, tmp_path / "third", "two", "third", task="job-fork")
-    do(world, lambda runtime: runtime.rollback("third", "one"))
+    world.do(lambda runtime: runtime.rollback("third", "one"))
     assert ({"one": "job"}, {"one": "job", "two": "job-fork"}) == (_texts(tmp_path / "third"), _texts(own))
     for name in ("job", "job-fork", "third"):
         assert () == findings(world, name)
@@ -377,7 +360,7 @@ def test_files_appear_all_at_once(with_files, number):
     """Killed at each piece: no folder of that name, or all of it; the same order ends with just the files."""
     world, into, raws = with_files
     death = Death("during_fork", number)
-    do(world, lambda runtime: runtime.fork("job", into=str(into), name="f"), death)
+    world.do(lambda runtime: runtime.fork("job", into=str(into), name="f"), death)
     if into.exists():
         assert 6 == sum(1 for _ in into.rglob("*"))
     if _unmade(world) or _half(world):
@@ -390,7 +373,7 @@ def test_files_appear_all_at_once(with_files, number):
 def test_what_a_person_puts_into_the_folder_of_a_half_fork_is_not_touched(with_files):
     """One file more, or another content: the order is refused, and says why."""
     world, into, _ = with_files
-    do(world, lambda runtime: runtime.fork("job", into=str(into), name="f"), Death("during_fork", 4))
+    world.do(lambda runtime: runtime.fork("job", into=str(into), name="f"), Death("during_fork", 4))
     assert into.exists()
     (into / "mine").write_text("x")
     with pytest.raises(perdure.UsageError, match="is not empty"):
@@ -467,7 +450,7 @@ def test_the_folder_must_be_free_and_outside(tmp_path):
         async with runtime.task("job", workspace=str(tmp_path / "parent")) as task:
             await task.checkpoint("c")
 
-    do(world, start)
+    world.do(start)
     (tmp_path / "file").write_text("x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
@@ -498,36 +481,36 @@ def test_one_that_is_cut_short_is_never_run_and_the_same_order_makes_it_anew(sta
     world, play, _ = stages
     into = tmp_path / "w"
     death = Death(where, number)
-    answer = do(world, lambda runtime: runtime.fork("job", "c2", into=str(into), name="f"), death)
+    answer = world.do(lambda runtime: runtime.fork("job", "c2", into=str(into), name="f"), death)
     if not death.is_dead:
         assert number > 2
         return
     assert DEAD == answer
     half = _half(world)
     if half is not None:
-        row = do(world, lambda runtime: look_at(runtime.store, half))
+        row = world.do(lambda runtime: look_at(runtime.store, half))
         assert ("half fork", False) == (row.standing, row.is_due(0))
         with pytest.raises(ForkUnfinished, match=r"perdure fork job --at \d+ --into .*/w --name f"):
             world.live(play, "f")
         with pytest.raises(ForkUnfinished):
-            do(world, lambda runtime: runtime.report("f"))
+            world.do(lambda runtime: runtime.report("f"))
         with pytest.raises(ForkUnfinished):
             fork(world, tmp_path / "v", 1, task="f")
     if half is not None or _unmade(world):
         fork(world, into, "c2", "f")
-    assert ["f", "job"] == sorted(one.name for one in do(world, lambda runtime: runtime.store.tasks()))
+    assert ["f", "job"] == sorted(one.name for one in world.do(lambda runtime: runtime.store.tasks()))
     assert ["w"] == [path.name for path in tmp_path.iterdir()]
     assert () == findings(world, "f")
     assert [1, 2, 3] == world.live(play, "f")
 
 
 def _half(world):
-    tasks = do(world, lambda runtime: runtime.store.tasks())
+    tasks = world.do(lambda runtime: runtime.store.tasks())
     return next((one for one in tasks if one.name == "f" and one.reason == FORKING), None)
 
 
 def _unmade(world):
-    return "f" not in {one.name for one in do(world, lambda runtime: runtime.store.tasks())}
+    return "f" not in {one.name for one in world.do(lambda runtime: runtime.store.tasks())}
 
 
 def test_a_half_fork_can_be_deleted_and_another_under_way_is_not_touched(stages, tmp_path):
@@ -544,7 +527,7 @@ def test_a_half_fork_can_be_deleted_and_another_under_way_is_not_touched(stages,
                 await runtime.fork("job", "c2", into=str(tmp_path / "b"), name="f")
         return first.result().name
 
-    assert "f" == do(world, both)
+    assert "f" == world.do(both)
 
 
 def test_a_derived_name_is_free_again_when_its_maker_is_dead(stages, tmp_path):
@@ -558,8 +541,8 @@ def test_a_derived_name_is_free_again_when_its_maker_is_dead(stages, tmp_path):
                 await asyncio.sleep(0)
             return (await runtime.fork("job", "c2", into=str(tmp_path / "b"))).name, await first
 
-    assert "job-fork-2" == do(world, both)[0]
-    do(world, lambda runtime: runtime.fork("job", "c2", into=str(tmp_path / "c")), Death("during_fork", 2))
+    assert "job-fork-2" == world.do(both)[0]
+    world.do(lambda runtime: runtime.fork("job", "c2", into=str(tmp_path / "c")), Death("during_fork", 2))
     assert "job-fork-3" == fork(world, tmp_path / "c", "c2").name
 
 
@@ -596,11 +579,11 @@ def test_the_lease_is_given_back_and_what_was_open_and_free_is_forgotten(stages,
             raise Stop
 
     with pytest.raises(Stop):
-        do(world, begin)
+        world.do(begin)
     assert ["a"] == list(world.fold("free-by-hand").ledger.open)
     plan = fork(world, tmp_path / "w", task="free-by-hand")
     assert {} == world.fold("free-by-hand-fork").ledger.open
-    assert do(world, lambda runtime: runtime.store.lease(plan.task)).holder is None
+    assert world.do(lambda runtime: runtime.store.lease(plan.task)).holder is None
 
 
 async def _is_listed(runtime, name):
@@ -623,7 +606,7 @@ def test_what_fails_on_the_way_leaves_nothing_or_a_whole_fork(stages, tmp_path):
         return "made"
 
     for number in range(1, 100):
-        answer = do(world, lambda runtime, it=number: refuse(runtime, it))
+        answer = world.do(lambda runtime, it=number: refuse(runtime, it))
         if not _unmade(world):
             break
         assert "full" == answer
@@ -655,7 +638,7 @@ def test_a_fork_takes_nothing_back_that_its_parent_has_done(tmp_path):
     play = Play(program)
     world.live(play)
     fork(world, tmp_path / "w", "between")
-    listed = do(world, lambda runtime: list_checkpoints(runtime.store, "job-fork"))
+    listed = world.do(lambda runtime: list_checkpoints(runtime.store, "job-fork"))
     assert [("before", 0, 1), ("between", 0, 0)] == [
         (one.name, one.price.to_undo, one.price.staying) for one in listed if one.name != "effect"
     ]
@@ -675,7 +658,7 @@ def test_a_fork_takes_nothing_back_that_its_parent_has_done(tmp_path):
         await runtime.rollback(found.task, "before", force=True)
         return taken_back, str(refused.value)
 
-    taken_back, said = do(world, go_back)
+    taken_back, said = world.do(go_back)
     assert (booked, taken_back, cancelled) == ([1, 2], [2], [2])
     assert "fork_book" in said
 
@@ -714,6 +697,6 @@ def test_what_recovery_took_back_in_the_parent_is_no_damage_of_the_fork(tmp_path
     async def load(runtime):
         return [rejudge(await load_record(runtime.store, task)) for task in (made.parent, made.task)]
 
-    parents, forks = do(world, load)
+    parents, forks = world.do(load)
     assert (1, ()) == (parents.decisions, parents.changed)
     assert (0, ()) == (forks.decisions, forks.changed)

@@ -14,39 +14,22 @@ from perdure.errors import NotTakenOver, RollbackUnderWay, StateInvalid, StatePa
 from perdure.model import entry as e
 from perdure.testing import Death
 from perdure.views.verifying import verify
-from tests.worlds import DEAD, Play, World, counted, dying, thought_dead, until
-
-
-def do(world, work, death=None):
-    """Do `work(runtime)` in a life of its own; return what it returns, or DEAD."""
-    death = death or Death()
-
-    async def life():
-        async with world.runtime(death) as runtime:
-            return await work(runtime)
-
-    with dying(death):
-        try:
-            return asyncio.run(life())
-        except BaseException:
-            if death.is_dead:
-                return DEAD
-            raise
+from tests.worlds import DEAD, Play, World, counted, thought_dead, until
 
 
 def take(world, by="ann", **options):
     """Take the task over."""
-    return do(world, lambda runtime: runtime.take_over("job", by=by), **options)
+    return world.do(lambda runtime: runtime.take_over("job", by=by), **options)
 
 
 def back(world, **options):
     """Hand it back; return what was changed."""
-    return do(world, lambda runtime: runtime.hand_back("job", **options))
+    return world.do(lambda runtime: runtime.hand_back("job", **options))
 
 
 def edit(world, assign=(), remove=(), **options):
     """Change the state by hand."""
-    return do(world, lambda runtime: runtime.edit_state("job", assign, remove, **options))
+    return world.do(lambda runtime: runtime.edit_state("job", assign, remove, **options))
 
 
 def findings(world):
@@ -208,13 +191,13 @@ def test_nobody_goes_on_with_it_until_it_is_handed_back():
         inline,
     ):
         with pytest.raises(perdure.NeedsHuman, match="takeover: by ann; next: perdure hand-back job"):
-            do(world, work)
+            world.do(work)
     assert before == len(world.journal())
     with pytest.raises(perdure.NeedsHuman, match="perdure hand-back job"):
-        do(world, lambda runtime: runtime.stop_task("job", "pause"))
+        world.do(lambda runtime: runtime.stop_task("job", "pause"))
     assert ("stop", "person") == next(
         (row.verdict, row.name)
-        for row in do(world, lambda runtime: runtime.report("job", play))
+        for row in world.do(lambda runtime: runtime.report("job", play))
         if row.verdict == "stop"
     )
     back(world)
@@ -226,13 +209,13 @@ def test_what_people_say_meanwhile_leaves_it_taken():
     """An answer and a word are taken in, and it is still theirs; a cancel ends it."""
     world, _ = waiting()
     take(world)
-    do(world, lambda runtime: runtime.say("job", perdure_message("tell", "be quick")))
-    do(world, lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
+    world.do(lambda runtime: runtime.say("job", perdure_message("tell", "be quick")))
+    world.do(lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
     fold = world.fold()
     assert ("needs_human", ["be quick"], {"go on?": "yes"}) == (
         fold.ledger.status, fold.ledger.messages, fold.document.answers,
     )  # fmt: skip
-    do(world, lambda runtime: runtime.stop_task("job", "cancel"))
+    world.do(lambda runtime: runtime.stop_task("job", "cancel"))
     ledger = world.fold().ledger
     assert ("cancelled", None) == (ledger.status, ledger.takeover)
 
@@ -254,10 +237,10 @@ def test_a_settlement_meanwhile_leaves_it_taken():
     assert DEAD == world.live(Play(program), death=Death("after_effect"))
     take(world)
     action = next(iter(world.fold().ledger.open))
-    do(world, lambda runtime: runtime.settle("job", action, perdure.Succeeded(7)))
+    world.do(lambda runtime: runtime.settle("job", action, perdure.Succeeded(7)))
     assert "needs_human" == world.fold().ledger.status
     assert (f"actions: {action} succeeded",) == back(world)
-    assert 7 == do(world, lambda runtime: runtime.resume("job", Play(program)))
+    assert 7 == world.do(lambda runtime: runtime.resume("job", Play(program)))
     assert [7] == calls
 
 
@@ -271,7 +254,7 @@ def test_changes_by_hand_need_a_takeover():
         lambda runtime: runtime.hand_back("job"),
     ):
         with pytest.raises(NotTakenOver, match="perdure take-over job"):
-            do(world, work)
+            world.do(work)
     after = world.fold()
     assert (before.tree.root, before.document.plan) == (after.tree.root, after.document.plan)
     take(world)
@@ -344,12 +327,12 @@ def test_a_plan_by_hand_stays_when_the_program_comes_by_its_own():
     take(world)
     for steps in ([], [""], ["a\nb"]):
         with pytest.raises(perdure.UsageError):
-            do(world, lambda runtime, steps=steps: runtime.adopt_plan("job", steps))
-    assert do(world, lambda runtime: runtime.adopt_plan("job", ["two", "three"]))
-    assert not do(world, lambda runtime: runtime.adopt_plan("job", ["two", "three"]))
-    do(world, lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
+            world.do(lambda runtime, steps=steps: runtime.adopt_plan("job", steps))
+    assert world.do(lambda runtime: runtime.adopt_plan("job", ["two", "three"]))
+    assert not world.do(lambda runtime: runtime.adopt_plan("job", ["two", "three"]))
+    world.do(lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
     assert ("plan: two > three",) == back(world)
-    brief = do(world, lambda runtime: runtime.resume("job", Play(program)))
+    brief = world.do(lambda runtime: runtime.resume("job", Play(program)))
     assert "- two\n- three" in brief
     assert "- one" not in brief
 
@@ -371,7 +354,7 @@ def test_the_program_sees_what_was_changed_before_it_acts():
     take(world)
     edit(world, [("limit", 99)])
     assert ("state: limit = 99",) == back(world, say="mind the cost")
-    assert "observe" == do(world, lambda runtime: runtime.resume("job", Play(program)))
+    assert "observe" == world.do(lambda runtime: runtime.resume("job", Play(program)))
     first, second = prompts
     assert "99" not in first
     assert second.startswith("99 ")
@@ -389,10 +372,10 @@ def test_what_was_read_before_is_read_again():
 
     with pytest.raises(perdure.NeedsHuman):
         world.live(Play(program))
-    do(world, lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
+    world.do(lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
     take(world)
     assert () == back(world)
-    assert "yes" == do(world, lambda runtime: runtime.resume("job", Play(program)))
+    assert "yes" == world.do(lambda runtime: runtime.resume("job", Play(program)))
     assert [1, 1] == looks
 
 
@@ -413,12 +396,12 @@ def test_no_effect_is_made_again_because_a_person_has_changed_something():
 
     with pytest.raises(perdure.NeedsHuman):
         world.live(Play(program))
-    do(world, lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
+    world.do(lambda runtime: runtime.say("job", perdure_message("answer", "yes")))
     take(world)
     edit(world, [("hint", "x")])
-    do(world, lambda runtime: runtime.adopt_plan("job", ["one"]))
+    world.do(lambda runtime: runtime.adopt_plan("job", ["one"]))
     back(world)
-    do(world, lambda runtime: runtime.resume("job", Play(program)))
+    world.do(lambda runtime: runtime.resume("job", Play(program)))
     assert [1, 2, 3] == sent
     assert [1] == looks, "what an effect may be made of has to be found as well"
     assert [] == findings(world)
@@ -442,7 +425,7 @@ def test_a_rollback_that_recovery_decides_does_not_pass_the_hand_back(assign):
     back(world)
     fold = world.fold()
     assert [] == rollback.admissible(fold.document, fold.ledger)
-    do(world, lambda runtime: runtime.rollback("job", "old"))
+    world.do(lambda runtime: runtime.rollback("job", "old"))
     assert {"n": 1} == world.state()
     assert [] == findings(world)
 
@@ -451,9 +434,9 @@ def test_a_rollback_by_hand_in_the_middle_takes_the_edits_with_it_and_is_told():
     """The task stays taken, and only what is still so is told."""
     world, _ = waiting()
     take(world)
-    do(world, lambda runtime: runtime.checkpoint("job", "mine"))
+    world.do(lambda runtime: runtime.checkpoint("job", "mine"))
     edit(world, [("n", 2)])
-    do(world, lambda runtime: runtime.rollback("job", "mine"))
+    world.do(lambda runtime: runtime.rollback("job", "mine"))
     assert "needs_human" == world.fold().ledger.status
     edit(world, [("queue", [])])
     assert ("rollback: to 'mine'", "state: queue (list)") == back(world)
@@ -476,9 +459,9 @@ def test_in_the_middle_of_a_rollback_nothing_is_changed_by_hand():
         lambda runtime: runtime.adopt_plan("job", ["x"]),
     ):
         with pytest.raises(RollbackUnderWay, match="hand-back"):
-            do(world, work)
+            world.do(work)
     back(world)
-    do(world, lambda runtime: runtime.abandon_rollback("job"))
+    world.do(lambda runtime: runtime.abandon_rollback("job"))
     assert [] == findings(world)
 
 
@@ -590,17 +573,17 @@ def test_a_step_that_is_killed_anywhere_is_taken_again(step, where, number):
     }
     for name, work in steps.items():
         if name == step:
-            do(world, work, Death(where, number))
+            world.do(work, Death(where, number))
         if name == "hand_back" and world.fold().ledger.takeover is None:
             continue  # it had happened
-        do(world, work)
+        world.do(work)
     assert {"n": 2} == {"n": world.state()["n"]}
     kinds = world.kinds()
     assert (1, 1, 1) == tuple(map(kinds.count, ("TaskTakenOver", "StateEdited", "TaskHandedBack")))
     (handed,) = [entry.payload for entry in world.journal() if isinstance(entry.payload, e.TaskHandedBack)]
     assert (("state: n = 2",), "well?", "ann") == (handed.changes, handed.word, handed.by)
     with pytest.raises(perdure.NeedsHuman, match="question: go on"):
-        do(world, lambda runtime: runtime.resume("job", play))
+        world.do(lambda runtime: runtime.resume("job", play))
     assert [] == findings(world)
 
 
