@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from perdure.limits import LEASE_TTL_S
+from perdure.model.budget import Cost
+from perdure.model.chat import ModelReply, ModelRequest
 from perdure.model.ids import Holder
 from perdure.model.move import Move, PolicyView
 from perdure.model.status import TaskSummary
@@ -310,6 +312,26 @@ class Policy(Protocol):
 
     def next(self, view: PolicyView) -> Move:
         """Return the next move; a pure function of `view`."""
+        ...
+
+
+class Model(Protocol):
+    """What answers requests: a provider's model, one on this machine, or a scripted one. One request, no retries."""
+
+    name: str  # as it is chosen: "openai:gpt-5-mini"
+    provider: str  # whose health and waits its calls share: "openai"
+    context_tokens: int  # the most that request and reply may have together; 0 where it is not known
+
+    async def reply(self, request: ModelRequest, heard: Callable[[str], None]) -> ModelReply:
+        """Send `request` and return the whole reply; `heard` is told each piece of text as it comes.
+
+        What was heard counts for nothing until this returns. Raises what the client library raises: the classifier
+        reads it. Cancelling ends the request.
+        """
+        ...
+
+    def estimate(self, request: ModelRequest) -> Cost:
+        """Return the most that `request` may cost; called before it is sent. Sends nothing."""
         ...
 
 

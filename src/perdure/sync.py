@@ -398,10 +398,11 @@ class Task(_Handle):
         verdict: bool | Callable[[], object],  # noqa: FBT001 - it is the point of the call
         *,
         failure_class: handles.CheckClass = "output",
+        reason: str = "",
     ) -> None:
         """As `perdure.Task.check`; a function is called here, in this thread."""
         judged = _judged(verdict) if callable(verdict) else verdict
-        self._portal.call(self._inner.check, name, judged, failure_class=failure_class)
+        self._portal.call(self._inner.check, name, judged, failure_class=failure_class, reason=reason)
 
     def settle(self, action_id: str, outcome: Outcome | None, *, by: str = "program") -> None:
         """As `perdure.Task.settle`."""

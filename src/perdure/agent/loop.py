@@ -8,6 +8,7 @@ resumed agent decides its next move from there. Uses the engine as any program w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, assert_never
 
@@ -20,7 +21,21 @@ from perdure.limits import AGENT_MOVES_MAX, FAILURES_MAX
 from perdure.model.entry import Driver
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import plain_text
-from perdure.model.move import Act, AdoptPlan, Ask, Checkpoint, Finish, Move, PolicyView
+from perdure.model.move import (
+    Act,
+    AdoptPlan,
+    Ask,
+    AskAll,
+    BeginStep,
+    Checkpoint,
+    Finish,
+    Judge,
+    Move,
+    PolicyView,
+    Remember,
+    Say,
+    Together,
+)
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.strategy import Strategy
 from perdure.ports import Policy
@@ -70,28 +85,49 @@ async def follow(task: Task, policy: Policy) -> object:
     """Make `policy`'s moves until it finishes; return its result."""
     last: Outcome | None = None
     for _ in range(AGENT_MOVES_MAX):
-        view = PolicyView(goal=task.goal, workspace=task.workspace, memory=task.state, last=last, attempt=task.attempt)
-        move = policy.next(view)
+        move = policy.next(_view(task, last))
         if isinstance(move, Finish):
             return move.result
         last = await _make(task, move)
     raise LimitExceeded(f"moves of task {task.name!r}", AGENT_MOVES_MAX + 1, AGENT_MOVES_MAX)
 
 
+def _view(task: Task, last: Outcome | None) -> PolicyView:
+    return PolicyView(
+        goal=task.goal,
+        workspace=task.workspace,
+        memory=task.state,
+        last=last,
+        attempt=task.attempt,
+        strategy=task.strategy,
+        advice=task.advice,
+        brief=task.brief,
+        messages=task.messages,
+        answers=task.answers,
+        checks=task.checks,
+    )
+
+
 async def _make(task: Task, move: Move) -> Outcome | None:
     match move:
         case Act():
             return await _act(task, move)
-        case AdoptPlan(steps=steps):
-            await task.adopt(steps)
+        case Together(acts=acts):
+            await _act_together(task, acts)
+        case Remember(change=change):
             async with task.edit() as memory:
-                memory["plan"] = list(steps)
-        case Checkpoint(name=name):
-            await task.checkpoint(name)
-            async with task.edit() as memory:
-                memory.setdefault("marks", []).append(name)
+                change(memory)
+        case AdoptPlan() | BeginStep() | Judge() | Checkpoint():
+            await _mark(task, move)
         case Ask(question=question):
             return Succeeded(await task.ask(question))
+        case AskAll(questions=questions):
+            for key, question in questions.items():
+                await task.ask(question, key=key)
+        case Say(text=text, key=key):
+            await task.note(text)
+            async with task.edit() as memory:
+                memory.setdefault("said", []).append(key)
         case Finish():
             return None
         case _:
@@ -99,13 +135,43 @@ async def _make(task: Task, move: Move) -> Outcome | None:
     return None
 
 
+async def _mark(task: Task, move: AdoptPlan | BeginStep | Judge | Checkpoint) -> None:
+    """Write how far the work has come; what was adopted, begun or marked stands in memory too."""
+    match move:
+        case AdoptPlan(steps=steps):
+            await task.adopt(steps)
+            async with task.edit() as memory:
+                memory["plan"] = list(steps)
+        case BeginStep(name=name):
+            await task.begin_step(name)
+            async with task.edit() as memory:
+                memory["step"] = name
+        case Judge(name=name, passed=passed, reason=reason):
+            await task.check(name, passed, reason=reason)
+        case Checkpoint(name=name):
+            await task.checkpoint(name)
+            async with task.edit() as memory:
+                memory.setdefault("marks", []).append(name)
+
+
+async def _act_together(task: Task, acts: tuple[Act, ...]) -> None:
+    """Make the calls at once. One that leaves the program lets the others come to their ends first."""
+    outcomes = await asyncio.gather(*(_act(task, act) for act in acts), return_exceptions=True)
+    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for first in sorted(failed, key=lambda error: isinstance(error, Exception)):  # an unwinding one goes before others
+        raise first
+
+
 async def _act(task: Task, move: Act) -> Outcome:
     """Call the tool under its key; result or failure stands in memory at `into` when this returns."""
 
     def keep(memory: Any, result: object) -> None:  # noqa: ANN401 - a view of the state
-        _store(memory, move.into, result)
+        _store(memory, move.into, move.shape(result) if move.shape else result)
 
-    outcome = await task.using(key=plain_text(move.key)).act_outcome(move.tool, then=keep, **move.arguments)
+    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s)
+    if move.on_failure == "leave":
+        return Succeeded(await using.act(move.tool, then=keep, **move.arguments))
+    outcome = await using.act_outcome(move.tool, then=keep, **move.arguments)
     match outcome:
         case Succeeded():
             return outcome
@@ -118,7 +184,10 @@ async def _act(task: Task, move: Act) -> Outcome:
     return outcome
 
 
-def _store(memory: Any, into: tuple[str, ...], value: object) -> None:  # noqa: ANN401 - a view of the state
+def _store(memory: Any, into: tuple[str | int | None, ...], value: object) -> None:  # noqa: ANN401 - a view of the state
     for step in into[:-1]:
-        memory = memory.setdefault(step, {})
-    memory[into[-1]] = value
+        memory = memory.setdefault(step, {}) if isinstance(step, str) else memory[step]
+    if into[-1] is None:
+        memory.append(value)
+    else:
+        memory[into[-1]] = value

@@ -90,6 +90,16 @@ class Handle:
         return list(self._session.fold.ledger.facts)
 
     @property
+    def answers(self) -> dict[str, str]:
+        """What people have answered to the task's own questions on this branch, by key (see `ask`)."""
+        return dict(self._session.fold.document.answers)
+
+    @property
+    def checks(self) -> dict[str, int]:
+        """Names of the checks that have passed on this branch, each with the entry that says so."""
+        return dict(self._session.fold.document.checks)
+
+    @property
     def state(self) -> Any:  # noqa: ANN401 - a MapView, shown by the program's `state_type`
         """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
         return self._session.fold.tree.view()

@@ -40,7 +40,7 @@ from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.model.effect import Effect
-from perdure.model.ids import check_key, check_name, cut_text
+from perdure.model.ids import check_key, check_name, check_text, cut_text
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.tools import Tool
 
@@ -210,10 +210,12 @@ class Task(Handle):
         verdict: bool | Callable[[], object],  # noqa: FBT001 - it is the point of the call
         *,
         failure_class: CheckClass = "output",
+        reason: str = "",
     ) -> None:
         """Judge something: True is recorded as progress, False raises CheckFailed.
 
-        `failure_class`: "suspicious" where it shows that the information is false: its source is left then.
+        `failure_class`: "suspicious" where it shows that the information is false: its source is left then. `reason`:
+        why it is not met, for those who read of it.
 
         A CheckFailed that leaves the program is a counted failure; the program is then called anew, and what free
         tools gave it since the last change of its state is asked for again.
@@ -224,6 +226,7 @@ class Task(Handle):
         session.gate(f"check {name!r}", self._lap)
         check_name(name, "check name")
         passed, why = _judge(verdict)
+        why = why or check_text(reason, "reason")
         if not passed:
             session.put(e.CheckJudged(name=name, passed=False, reason=cut_text(why, ERROR_MESSAGE_BYTES_MAX)))
             await session.commit()

@@ -9,7 +9,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from perdure.errors import UsageError
-from perdure.model.move import Act, AdoptPlan, Ask, Checkpoint, Finish, Move, PolicyView
+from perdure.model.move import (
+    Act,
+    AdoptPlan,
+    Ask,
+    AskAll,
+    BeginStep,
+    Checkpoint,
+    Finish,
+    Judge,
+    Move,
+    PolicyView,
+    Remember,
+    Say,
+    Together,
+)
 
 _MISSING: Final = object()
 
@@ -25,6 +39,8 @@ class ScriptedPolicy:
     def __init__(self, moves: Sequence[Move]) -> None:
         if not moves or not isinstance(moves[-1], Finish):
             raise UsageError("the last move of a script must be Finish: without it the agent would never end")
+        if any(isinstance(move, Remember) for move in moves):
+            raise UsageError("a script cannot tell whether a Remember is made already; let an Act bring the value")
         self.moves = tuple(moves)
 
     def next(self, view: PolicyView) -> Move:
@@ -38,20 +54,31 @@ class ScriptedPolicy:
 
 
 def _is_made(move: Move, view: PolicyView, asked: int) -> bool:
+    memory = view.memory
     match move:
         case Act(into=into):
-            return _find(view.memory, into) is not _MISSING
+            return _find(memory, into) is not _MISSING
+        case Together(acts=acts):
+            return all(_is_made(act, view, asked) for act in acts)
         case AdoptPlan(steps=steps):
-            return list(view.memory.get("plan", ())) == list(steps)
+            return list(memory.get("plan", ())) == list(steps)
+        case BeginStep(name=name):
+            return bool(memory.get("step") == name)
+        case Judge(name=name):
+            return name in view.checks
         case Checkpoint(name=name):
-            return name in view.memory.get("marks", ())
+            return name in memory.get("marks", ())
+        case Say(key=key):
+            return key in memory.get("said", ())
         case Ask():
             return view.attempt > asked
-        case Finish():
+        case AskAll(questions=questions):
+            return all(key in view.answers for key in questions)
+        case Remember() | Finish():
             return False
 
 
-def _find(memory: Mapping[str, Any], into: tuple[str, ...]) -> object:
+def _find(memory: Mapping[str, Any], into: tuple[str | int | None, ...]) -> object:
     found: Any = memory
     for step in into:
         if not isinstance(found, Mapping) or step not in found:

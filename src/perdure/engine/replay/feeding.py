@@ -180,10 +180,11 @@ class ReplayTask(Task):
         verdict: bool | Callable[[], object],  # noqa: FBT001 - as the task's
         *,
         failure_class: CheckClass = "output",
+        reason: str = "",
     ) -> None:
         """As `Task.check`."""
         await self._step(lambda payload: isinstance(payload, e.CheckJudged) and payload.name == name)
-        await super().check(name, verdict, failure_class=failure_class)
+        await super().check(name, verdict, failure_class=failure_class, reason=reason)
 
     async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - as the task's
         """As `Task.note`."""
