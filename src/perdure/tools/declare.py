@@ -7,7 +7,9 @@ effects in `model/effect.py`.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import math
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -39,6 +41,7 @@ from perdure.tools.signature import Shape, read_result_type, read_shape
 from perdure.tools.undoing import check_undo
 
 HOLE: Final = re.compile(r"\{(\w+)\}")  # in a path of `paths=`: the argument that fills it
+WHOLE: Final = "arguments"  # the parameter of a tool with `schema=`: all that was asked for, whatever its names are
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,6 +66,7 @@ class ToolOptions(TypedDict, total=False):
     secrets: Sequence[str]  # names of the secrets it needs
     name: str | None  # stays the same for ever; default: the function's name
     aliases: Sequence[str]  # names that it had before
+    schema: Mapping[str, Any] | None  # ready JSON Schema of what its one parameter `arguments` takes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -89,6 +93,7 @@ class Tool(Generic[P, R]):
     aliases: tuple[str, ...]
     module: str
     qualname: str
+    schema: Mapping[str, Any] | None = None  # of what `arguments` takes, where others have written it; read-only
 
     def __post_init__(self) -> None:
         described = {
@@ -122,8 +127,11 @@ class Tool(Generic[P, R]):
 
     @property
     def signature_digest(self) -> str:
-        """32 hex digits over names, kinds, annotations and defaults; to be compared at a resume."""
-        return self.shape.digest
+        """32 hex digits over names, kinds, annotations and defaults, or a ready schema; to be compared at a resume."""
+        if self.schema is None:
+            return self.shape.digest
+        text = json.dumps(self.schema, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
     @cached_property
     def result_type(self) -> object | None:
@@ -291,7 +299,10 @@ def _declare(
         aliases=_read_aliases(name, options.get("aliases", ())),
         module=str(getattr(fn, "__module__", type(fn).__module__)),
         qualname=str(getattr(fn, "__qualname__", type(fn).__qualname__)),
+        schema=options.get("schema"),
     )
+    if declared.schema is not None and declared.parameters != (WHOLE,):
+        raise ToolInvalid(name, f"with schema= it takes what that says in one parameter; write `{WHOLE}: dict`")
     registry.register(declared)
     return declared
 

@@ -341,6 +341,38 @@ def test_binding_a_plain_call_never_asks_inspect(monkeypatch):
     assert {"url": "a", "depth": 2} == fetch.bind(("a",), {"depth": 2})
 
 
+# ---------------------------------------------------------------- a ready schema
+
+
+def test_a_tool_with_a_ready_schema_takes_what_that_says_in_one_parameter():
+    """Names that no parameter of Python could have come through; without that parameter it is refused."""
+    schema = {"type": "object", "properties": {"from-date": {"type": "string"}}}
+
+    def other(arguments: dict) -> dict:
+        return arguments
+
+    ready = tool(effect="pure", schema=schema)(other)
+    assert {"from-date": "x"} == ready.call(ready.bind((), {"arguments": {"from-date": "x"}}))
+    assert schema == ready.schema
+    assert tool(effect="pure")(plain).schema is None
+    with pytest.raises(ToolInvalid, match="write `arguments: dict`"):
+        tool(effect="pure", schema=schema)(plain)
+
+
+def test_the_digest_of_a_tool_with_a_ready_schema_is_that_of_the_schema():
+    """The function is the same for all of them: what changes is the schema, whatever order its keys come in."""
+
+    def other(arguments: dict) -> dict:
+        return arguments
+
+    one, same, changed = (
+        tool(effect="pure", schema=schema)(other).signature_digest
+        for schema in ({"a": 1, "b": [2]}, {"b": [2], "a": 1}, {"a": 1, "b": [3]})
+    )
+    assert one == same
+    assert one != changed
+
+
 # ---------------------------------------------------------------- tools of a place
 
 
