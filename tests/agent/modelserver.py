@@ -1,0 +1,420 @@
+"""A service that speaks OpenAI's chat completions, scripted, in a process of its own: for tests of everything above.
+
+    with ModelServer(script) as server:
+        … base_url=server.base_url …
+        assert [] == server.problems()
+        assert [1, 1] == [request["served"] for request in server.requests()]
+
+`script` is a function of a module (`Asked` → `Answer`), or a list: the answer of each turn, or a list of them for a
+turn, one for each time that the same request comes. What it answers follows from the request alone (`Asked.turn`,
+`Asked.goal`, `Asked.seen`), so a resumed agent meets the same service. Every request's history is judged as a strict
+provider would (`history.py`): what is not valid is answered with 400, and noted. `stop` and `start` keep port and log.
+
+It knows chat completions only: of other paths it can answer errors (that is how retries of other SDKs are counted).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import http.server
+import importlib
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.agent.history import problems_of
+
+ROOT: Final = Path(__file__).parents[2]
+START_S: Final = 20.0
+LIFE_S: Final = 900.0  # a server that was forgotten ends by itself
+BODY_BYTES_MAX: Final = 64 << 20
+MODEL: Final = "scripted-1"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the service does with a request."""
+
+    text: str = ""
+    calls: tuple[tuple[str, Any], ...] = ()  # (name, arguments); arguments that are a text go out as they are
+    finish: str = ""  # "" : "tool_calls" with calls, else "stop"
+    refusal: str = ""
+    usage: tuple[int, int] | None = None  # tokens in, out; None: a quarter of the bytes
+    status: int = 200
+    error: dict[str, Any] | None = None  # the body's "error" where the status is none of success
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    delay_s: float = 0.0  # before anything is answered
+    piece_delay_s: float = 0.0  # before each piece of a stream
+    cut_after: int = -1  # so many pieces, then the connection is reset; -1: it is not
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request, as a script looks at it."""
+
+    body: dict[str, Any]
+    path: str = "/v1/chat/completions"
+    seen: int = 0  # how often the same request has come before
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation."""
+        return self.body.get("messages") or []
+
+    @property
+    def turn(self) -> int:
+        """How many replies of the model are in the conversation."""
+        return sum(message.get("role") == "assistant" for message in self.messages)
+
+    @property
+    def goal(self) -> str:
+        """What the first user message says."""
+        return next((text_of(message) for message in self.messages if message.get("role") == "user"), "")
+
+    @property
+    def system(self) -> str:
+        """What the system messages say."""
+        return "\n".join(text_of(each) for each in self.messages if each.get("role") in {"system", "developer"})
+
+    @property
+    def last(self) -> str:
+        """What the last message says."""
+        return text_of(self.messages[-1]) if self.messages else ""
+
+    @property
+    def results(self) -> list[str]:
+        """What the calls of the last reply brought, in order; empty where a user has spoken since."""
+        found: list[str] = []
+        for message in reversed(self.messages):
+            if message.get("role") != "tool":
+                break
+            found.insert(0, text_of(message))
+        return found
+
+    @property
+    def tools(self) -> list[str]:
+        """Names of the tools on offer."""
+        return [tool["function"]["name"] for tool in self.body.get("tools") or []]
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, whether it is one text or parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return content or ""
+
+
+Script = Callable[[Asked], Answer] | Sequence[Answer | Sequence[Answer]]
+
+
+class ModelServer:
+    """The service, seen from the test. With `key`, requests that do not carry it are answered with 401."""
+
+    def __init__(self, script: Script, *, key: str = "") -> None:
+        self.key = key
+        self.port = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="modelserver-")
+        self._log = Path(self._folder.name) / "log.jsonl"
+        self._log.touch()
+        self._script = _named(script, Path(self._folder.name) / "script.json")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rows: list[dict[str, Any]] | None = None  # of a server that has ended
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._rows = self.requests()
+        self._folder.cleanup()
+
+    @property
+    def base_url(self) -> str:
+        """What a client takes as its base URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the process, on the same port as before."""
+        command = [sys.executable, "-m", "tests.agent.modelserver", self._script, str(self.port), str(self._log)]
+        environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "MODELSERVER_KEY": self.key}
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environ)
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], START_S)
+        line = self._process.stdout.readline() if ready else b""
+        assert line, "the model server did not start"
+        self.port = int(line)
+
+    def stop(self) -> None:
+        """Kill the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process = None
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Return what came, in order.
+
+        Each: `number`, `path`, `key` (digest of the whole request), `turn`, `goal`, `seen`, `problems`, `status`,
+        `stream`, `messages` (count), `model`, `offers` (names), `body`, and `served`: 1 once the answer was sent to
+        its end.
+        """
+        if self._rows is not None:
+            return self._rows
+        rows: dict[int, dict[str, Any]] = {}
+        for line in self._log.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            rows.setdefault(row["number"], {"served": 0}).update(row)
+        return [rows[number] for number in sorted(rows)]
+
+    def problems(self) -> list[tuple[int, str]]:
+        """Return what was wrong with histories: (number of the request, what)."""
+        return [(row["number"], problem) for row in self.requests() for problem in row["problems"]]
+
+    def served(self) -> Counter[str]:
+        """Return how often each request was answered to its end with success, by key."""
+        return Counter(row["key"] for row in self.requests() if row["served"] and row["status"] == 200)
+
+
+def _named(script: Script, file: Path) -> str:
+    if callable(script):
+        assert "<locals>" not in script.__qualname__, "a script is a function of a module: its server imports it"
+        return f"{script.__module__}:{script.__qualname__}"
+    turns = [[turn] if isinstance(turn, Answer) else list(turn) for turn in script]
+    file.write_text(json.dumps([[dataclasses.asdict(answer) for answer in turn] for turn in turns]))
+    return str(file)
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+def _loaded(script: str) -> Callable[[Asked], Answer]:
+    if not script.endswith(".json"):
+        module, _, name = script.partition(":")
+        found: Any = importlib.import_module(module)
+        return functools.reduce(getattr, name.split("."), found)
+    turns = [
+        [Answer(**{**answer, "calls": tuple(map(tuple, answer["calls"]))}) for answer in turn]
+        for turn in json.loads(Path(script).read_text("utf-8"))
+    ]
+
+    def answer(asked: Asked) -> Answer:
+        turn = turns[min(asked.turn, len(turns) - 1)]
+        return turn[min(asked.seen, len(turn) - 1)]
+
+    return answer
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, port: int, script: Callable[[Asked], Answer], log: str) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.script = script
+        self.key = os.environ.get("MODELSERVER_KEY", "")
+        self._lock = threading.Lock()
+        rows = [json.loads(line) for line in Path(log).read_text("utf-8").splitlines()]
+        self._number = max((row["number"] for row in rows), default=0)
+        self._seen = Counter(row["key"] for row in rows if "key" in row)
+        self._log = os.open(log, os.O_WRONLY | os.O_APPEND)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that are killed are what this server is for: nothing to say."""
+
+    def came(self, key: str) -> tuple[int, int]:
+        """Return the number of a request, and how often the same has come before."""
+        with self._lock:
+            self._number += 1
+            self._seen[key] += 1
+            return self._number, self._seen[key] - 1
+
+    def note(self, row: Mapping[str, Any]) -> None:
+        """Write one line of the log, in one go."""
+        os.write(self._log, json.dumps(row).encode() + b"\n")
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+        """Say nothing: the log is a file."""
+
+    def do_GET(self) -> None:
+        """List the models."""
+        self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "tests"}]}, {})
+
+    def do_POST(self) -> None:
+        """Answer one request by the script."""
+        raw = self.rfile.read(min(int(self.headers.get("Content-Length") or 0), BODY_BYTES_MAX))
+        body = json.loads(raw or b"{}")
+        key = hashlib.sha256(json.dumps([self.path, body], sort_keys=True).encode()).hexdigest()[:16]
+        number, seen = self.server.came(key)
+        asked = Asked(body=body, path=self.path, seen=seen)
+        is_chat = self.path.partition("?")[0].endswith("/chat/completions")
+        problems = problems_of(body) if is_chat else []
+        answer = self._decide(asked, problems, is_chat=is_chat)
+        row = {"number": number, "path": self.path, "key": key, "seen": seen, "problems": problems, "body": body}
+        told = {"turn": asked.turn, "goal": asked.goal, "model": body.get("model"), "stream": bool(body.get("stream"))}
+        counts = {"messages": len(asked.messages), "offers": asked.tools if is_chat else [], "status": answer.status}
+        self.server.note({**row, **told, **counts})
+        time.sleep(answer.delay_s)
+        if self._answer(answer, asked, key):
+            self.server.note({"number": number, "served": 1})
+
+    def _decide(self, asked: Asked, problems: list[str], *, is_chat: bool) -> Answer:
+        if self.server.key and self.headers.get("Authorization") != f"Bearer {self.server.key}":
+            error = {"message": "Incorrect API key provided.", "code": "invalid_api_key"}
+            return Answer(status=401, error={**error, "type": "invalid_request_error"})
+        if problems:
+            return Answer(status=400, error={"message": problems[0], "type": "invalid_request_error", "code": None})
+        answer = self.server.script(asked)
+        if not is_chat and answer.status == 200:
+            return Answer(status=404, error={"message": f"no such path: {self.path}", "type": "not_found_error"})
+        return answer
+
+    def _answer(self, answer: Answer, asked: Asked, key: str) -> bool:
+        """Answer; return whether the whole of it was sent."""
+        if answer.status != 200:
+            error = answer.error or {"message": f"scripted {answer.status}", "type": "scripted_error", "code": None}
+            self._send(answer.status, {"error": error}, answer.headers)
+            return True
+        if not asked.body.get("stream"):
+            if answer.cut_after >= 0:
+                return self._reset()
+            self._send(200, _completion(answer, asked, key), answer.headers)
+            return True
+        return self._stream(answer, asked, key)
+
+    def _stream(self, answer: Answer, asked: Asked, key: str) -> bool:
+        self.send_response(200)
+        headers = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", **answer.headers}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        for count, chunk in enumerate(_chunks(answer, asked, key)):
+            if count == answer.cut_after:
+                return self._reset()
+            time.sleep(answer.piece_delay_s)
+            self._piece(f"data: {json.dumps(chunk)}\n\n".encode())
+        self._piece(b"data: [DONE]\n\n")
+        self._piece(b"")
+        return True
+
+    def _piece(self, content: bytes) -> None:
+        self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+        self.wfile.flush()
+
+    def _reset(self) -> bool:
+        """Cut the connection, so that the client sees it."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.close()
+        return False
+
+    def _send(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def _calls(answer: Answer, key: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"call_{key[:8]}_{place}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)},
+        }
+        for place, (name, arguments) in enumerate(answer.calls)
+    ]
+
+
+def _usage(answer: Answer, asked: Asked) -> dict[str, int]:
+    said = answer.text + "".join(json.dumps(call) for call in answer.calls)
+    tokens_in, tokens_out = answer.usage or (len(json.dumps(asked.body)) // 4, len(said) // 4 + 1)
+    return {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
+
+
+def _finish(answer: Answer) -> str:
+    return answer.finish or ("tool_calls" if answer.calls else "stop")
+
+
+def _completion(answer: Answer, asked: Asked, key: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": answer.refusal or None}
+    if answer.calls:
+        message["tool_calls"] = _calls(answer, key)
+    choice = {"index": 0, "message": message, "finish_reason": _finish(answer), "logprobs": None}
+    head = {"id": f"chatcmpl-{key}", "object": "chat.completion", "created": 1, "model": asked.body.get("model")}
+    return {**head, "choices": [choice], "usage": _usage(answer, asked)}
+
+
+def _chunks(answer: Answer, asked: Asked, key: str) -> Iterator[dict[str, Any]]:
+    head = {"id": f"chatcmpl-{key}", "object": "chat.completion.chunk", "created": 1, "model": asked.body.get("model")}
+
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    yield chunk({"role": "assistant", "content": ""})
+    for word in answer.text.splitlines(keepends=True):
+        for piece in word.split(" "):
+            yield chunk({"content": piece if piece.endswith("\n") else f"{piece} "})
+    if answer.refusal:
+        yield chunk({"refusal": answer.refusal})
+    for place, call in enumerate(_calls(answer, key)):
+        arguments = call["function"]["arguments"]
+        half = len(arguments) // 2
+        function = {"name": call["function"]["name"], "arguments": arguments[:half]}
+        yield chunk({"tool_calls": [{**call, "index": place, "function": function}]})
+        yield chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments[half:]}}]})
+    yield chunk({}, _finish(answer))
+    if (asked.body.get("stream_options") or {}).get("include_usage"):
+        yield {**head, "choices": [], "usage": _usage(answer, asked)}
+
+
+def _end_with_parent() -> None:
+    """Leave when whoever started this is gone, or after a long while."""
+    select.select([sys.stdin], [], [], LIFE_S)
+    os._exit(0)
+
+
+def serve(script: str, port: str, log: str) -> None:
+    """Serve until killed; the port is the first line of output."""
+    server = _Server(int(port), _loaded(script), log)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    print(server.server_address[1], flush=True)
+    server.serve_forever(poll_interval=0.05)
+
+
+if __name__ == "__main__":
+    from tests.agent import modelserver  # so that a script's classes are those of this module
+
+    modelserver.serve(*sys.argv[1:])
