@@ -52,7 +52,12 @@ class Setting(msgspec.Struct, frozen=True):
 SETTINGS: Final = (
     Setting("store", str, "", "where tasks are kept: a path or a URL (sqlite:///path, memory://)"),
     Setting("app", str, "", "the program to run tasks with, instead of the recorded one: pkg.mod:fn or file.py:fn"),
-    Setting("model", str, "", "what thinks behind `perdure run GOAL`"),
+    Setting("model", str, "", "what thinks behind `perdure run GOAL`: offline, local, openai:NAME, anthropic:NAME …"),
+    Setting("fast_model", str, "", "what judges and reflects; empty: the model"),
+    Setting("base_url", str, "", "where an OpenAI-compatible service answers, instead of the provider"),
+    Setting("prompt_strategy", str, "", "one_shot, plan_execute, reflexion, rewoo, tree_of_thoughts"),
+    Setting("search", str, "", "what web_search asks: ddgs, tavily, serper; empty: what there is a key for"),
+    Setting("mcp", str, "", "the file that names MCP servers whose tools the agent may call"),
     Setting("health_min", str, "50 % of 6", "a tool or provider is bad where fewer of its newest calls are valid"),
     Setting("unattended", bool, False, "a task that needs a person fails instead, with the same facts"),
     Setting("log_dir", str, "", "folder for live log files, one set per task; empty: none"),

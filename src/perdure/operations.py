@@ -42,6 +42,7 @@ from perdure.stores.checks import storable_message
 from perdure.views.showing import show, word_for
 
 if TYPE_CHECKING:
+    from perdure.agent import Agent
     from perdure.engine.replay.playing import Replayed
     from perdure.engine.replay.record import Record
     from perdure.engine.replay.rejudging import Rejudgement
@@ -88,15 +89,13 @@ def refuse_program(goal: str) -> None:
 def place_goal(goal: str, model: str) -> str:
     """Return the goal with the folder it names made absolute, so that it means the same wherever it is resumed.
 
-    Raises UsageError for a model that this version has not, GoalUnknown for a goal that the model does not know.
+    Only the goals that the offline plan understands name one; any other model takes any goal as it is. Raises
+    GoalUnknown for a goal that the model does not know.
     """
-    from perdure.agent.loop import MODELS
     from perdure.agent.offline.goals import GOAL_FORMS, parse_goal
 
-    if not model:
-        raise UsageError(f"say what shall think: --model {MODELS[0]} (or `model` in the configuration)")
-    if model not in MODELS:
-        raise UsageError(f"model {model!r} comes with a later version; this one has: {', '.join(MODELS)}")
+    if model not in {"offline", "local"}:
+        return goal
     parsed = parse_goal(goal)
     if parsed is None:
         raise GoalUnknown(goal, GOAL_FORMS)
@@ -169,15 +168,30 @@ async def find_exactly(store: Store, name: str) -> TaskSummary:
     )
 
 
-async def start_goal(runtime: Runtime, order: Order, model: str) -> Any:  # noqa: ANN401 - the task's result
+async def start_goal(runtime: Runtime, order: Order, agent: Agent, args: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the task's result
     """Let the ready-made agent work on a goal: start, go on, or return what is recorded. Raises as `Runtime.run`."""
-    from perdure.agent import load_agent
-
     try:
         os.makedirs(order.workspace, exist_ok=True)
     except OSError as error:
         raise UsageError(f"the workspace {order.workspace!r} cannot be made: {error.strerror}") from error
-    return await runtime.run(load_agent(model), order.name, goal=order.goal, new=order.new, workspace=order.workspace)
+    return await runtime.run(
+        agent, order.name, goal=order.goal, args=dict(args), new=order.new, workspace=order.workspace
+    )
+
+
+async def agent_named(store: Store, name: str, changes: Mapping[str, Any]) -> tuple[Agent, dict[str, Any]] | None:
+    """Return the agent that drives the newest task called `name`, and the arguments it was started with.
+
+    None where there is no such task, or something else drives it.
+    """
+    found = next((one for one in await store.tasks() if one.name == name), None)
+    start = None if found is None else start_of((await read_entry(store, found.task, 1)).payload)
+    if start is None or start.driver.kind != "agent":
+        return None
+    from perdure.agent import load_agent
+
+    arguments = values.decode(bytes(start.driver.arguments)) if bytes(start.driver.arguments) else {}
+    return load_agent(start.driver.target, arguments, changes), arguments
 
 
 async def start_program(runtime: Runtime, order: Order, target: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
@@ -198,12 +212,13 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False  # a failed one is opened again
     accept: tuple[str, ...] = ()  # rows of the report that shall not stop it
     app: str = ""  # another program than the recorded one
+    changes: Mapping[str, Any] = {}  # of the settings of a ready-made agent
 
 
 async def resume(runtime: Runtime, name: str, way: Way) -> Any:  # noqa: ANN401 - the task's result
     """Go on with a task, whoever drives it. Raises UsageError for an inline one, else as `Runtime.resume`."""
     task = (await runtime.store.find(name)).task
-    program = await _program_of(runtime.store, task, way.app)
+    program = await _program_of(runtime.store, task, way.app, way.changes)
     return await runtime.resume(task, program, again=way.again, accept=way.accept)
 
 
@@ -411,8 +426,11 @@ async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver)
         is_same_place = found.workspace == order.workspace
     else:
         is_same_place = not found.workspace or found.workspace.endswith(os.sep + _slot(found.name))
+    is_same = found.goal == order.goal and is_same_place
+    if driver.kind == "agent":  # what it thinks with and what it may do can change on the way
+        return is_same and recorded.kind == "agent"
     is_same_driver = (recorded.kind, recorded.target, recorded.folder) == (driver.kind, driver.target, driver.folder)
-    return found.goal == order.goal and is_same_place and is_same_driver and _given(recorded) == _given(driver)
+    return is_same and is_same_driver and _given(recorded) == _given(driver)
 
 
 def _given(driver: Driver) -> bytes:
@@ -467,14 +485,14 @@ async def _program_at_hand(store: Store, task: str, app: str) -> Any:  # noqa: A
         return None  # a tool that is then missing is refused by name, with the remedy
 
 
-async def _program_of(store: Store, task: str, app: str) -> Any:  # noqa: ANN401 - a Program, or what load_agent gives
+async def _program_of(store: Store, task: str, app: str, changes: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - a Program, or what load_agent gives
     start = start_of((await read_entry(store, task, 1)).payload)
     if start is None:
         raise UsageError(f"entry 1 of task {task!r} is not its start; look with `perdure verify {task}`")
-    return _program_for(start, app)
+    return _program_for(start, app, changes)
 
 
-def _program_for(start: TaskStarted, app: str) -> Any:  # noqa: ANN401 - as above
+def _program_for(start: TaskStarted, app: str, changes: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - as above
     driver = start.driver
     match driver.kind:
         case "program":
@@ -482,6 +500,7 @@ def _program_for(start: TaskStarted, app: str) -> Any:  # noqa: ANN401 - as abov
         case "agent":
             from perdure.agent import load_agent
 
-            return load_agent(driver.target)
+            given = values.decode(bytes(driver.arguments)) if bytes(driver.arguments) else {}
+            return load_agent(driver.target, given, changes)
         case "inline":
             raise UsageError(f"task {start.name!r} is driven by a script: run the script that started it again")

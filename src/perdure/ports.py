@@ -334,6 +334,10 @@ class Model(Protocol):
         """Return the most that `request` may cost; called before it is sent. Sends nothing."""
         ...
 
+    async def close(self) -> None:
+        """Free what is open. Closing twice does nothing."""
+        ...
+
 
 class Participant(Protocol):
     """What takes part in a rollback. The state is the first; workspace and effects join later."""

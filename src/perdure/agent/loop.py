@@ -9,16 +9,11 @@ resumed agent decides its next move from there. Uses the engine as any program w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
-import msgspec
-
-from perdure.codec import values
 from perdure.engine.task import Task
-from perdure.errors import ConfigInvalid, LimitExceeded
-from perdure.limits import AGENT_MOVES_MAX, FAILURES_MAX
-from perdure.model.entry import Driver
+from perdure.errors import LimitExceeded
+from perdure.limits import AGENT_MOVES_MAX
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import plain_text
 from perdure.model.move import (
@@ -37,48 +32,7 @@ from perdure.model.move import (
     Together,
 )
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
-from perdure.model.strategy import Strategy
 from perdure.ports import Policy
-
-MODELS: Final = ("offline",)
-
-
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """The ready-made agent as a program; any process can load it again by the name of its model."""
-
-    model: str
-    policy: Any  # ports.Policy
-    strategies: tuple[Strategy, ...] = ()
-    failures_max: int = FAILURES_MAX
-    state_version: int = 1
-    source_digest: str = ""
-    reached: Callable[[Any], object] | None = None
-
-    @property
-    def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """The function that the engine calls with the task."""
-        return self._follow
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """Memory at the start."""
-        return {}
-
-    def driver(self, arguments: Mapping[str, object]) -> Driver:
-        """Return how another process finds this agent."""
-        return Driver(kind="agent", target=self.model, arguments=msgspec.Raw(values.encode(dict(arguments))))
-
-    async def _follow(self, task: Task) -> object:
-        return await follow(task, self.policy)
-
-
-def load_agent(model: str) -> Agent:
-    """Return the agent that thinks with `model`. Raises ConfigInvalid naming the models there are."""
-    if model != "offline":
-        raise ConfigInvalid("model", f"{model!r} is not one of {', '.join(MODELS)}; others come with a later version")
-    from perdure.agent.offline.policy import OfflinePolicy
-
-    return Agent(model=model, policy=OfflinePolicy())
 
 
 async def follow(task: Task, policy: Policy) -> object:
@@ -102,6 +56,7 @@ def _view(task: Task, last: Outcome | None) -> PolicyView:
         strategy=task.strategy,
         advice=task.advice,
         brief=task.brief,
+        lessons=task.lessons,
         messages=task.messages,
         answers=task.answers,
         checks=task.checks,
@@ -146,8 +101,14 @@ async def _mark(task: Task, move: AdoptPlan | BeginStep | Judge | Checkpoint) ->
             await task.begin_step(name)
             async with task.edit() as memory:
                 memory["step"] = name
-        case Judge(name=name, passed=passed, reason=reason):
-            await task.check(name, passed, reason=reason)
+        case Judge(name=name, passed=passed, reason=reason, change=change):
+            if passed:
+                await task.check(name, passed)
+            if change is not None:
+                async with task.edit() as memory:
+                    change(memory)
+            if not passed:
+                await task.check(name, passed, reason=reason)
         case Checkpoint(name=name):
             await task.checkpoint(name)
             async with task.edit() as memory:
@@ -166,9 +127,12 @@ async def _act(task: Task, move: Act) -> Outcome:
     """Call the tool under its key; result or failure stands in memory at `into` when this returns."""
 
     def keep(memory: Any, result: object) -> None:  # noqa: ANN401 - a view of the state
-        _store(memory, move.into, move.shape(result) if move.shape else result)
+        if move.keep is None:
+            _store(memory, move.into, result)
+        else:
+            move.keep(memory, result)
 
-    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s)
+    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s, effect=move.effect)
     if move.on_failure == "leave":
         return Succeeded(await using.act(move.tool, then=keep, **move.arguments))
     outcome = await using.act_outcome(move.tool, then=keep, **move.arguments)
@@ -184,10 +148,7 @@ async def _act(task: Task, move: Act) -> Outcome:
     return outcome
 
 
-def _store(memory: Any, into: tuple[str | int | None, ...], value: object) -> None:  # noqa: ANN401 - a view of the state
+def _store(memory: Any, into: tuple[str | int, ...], value: object) -> None:  # noqa: ANN401 - a view of the state
     for step in into[:-1]:
         memory = memory.setdefault(step, {}) if isinstance(step, str) else memory[step]
-    if into[-1] is None:
-        memory.append(value)
-    else:
-        memory[into[-1]] = value
+    memory[into[-1]] = value

@@ -27,6 +27,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     best_practices: tuple[str, ...] = ()
 
     tools: tuple[str, ...] = ()  # names of the tools that are offered; empty: all there are
+    own_tools: tuple[str, ...] = ()  # modules whose tools it has as well: "pkg.mod", "file.py"
+    folder: str = ""  # where these are, and whatever else is named by a relative path
     left_out: tuple[str, ...] = ()  # names of tools that are not
     allow: tuple[str, ...] = ()  # patterns of calls that need no permission: "read_file({workspace}/**)"
     deny: tuple[str, ...] = ()  # patterns of calls that are refused

@@ -74,6 +74,7 @@ def demo(arguments: Sequence[str] = ()) -> int:
 def work(store: str, name: str, folder: str) -> None:
     """Be one process of the demo: start the job or go on with it, and tell each action on stdout."""
     from perdure import operations
+    from perdure.agent import load_agent
     from perdure.engine.opening import open_runtime
 
     def tell(task: str, event: str, fields: Mapping[str, Any]) -> None:
@@ -85,7 +86,7 @@ def work(store: str, name: str, folder: str) -> None:
         goal = f"Digest the documents under {json.dumps(str(Path(folder) / 'topics'))}"
         order = operations.Order(name=name, goal=goal, workspace=str(Path(folder) / name))
         async with open_runtime(store, hooks=(tell,)) as runtime:
-            await operations.start_goal(runtime, order, "offline")
+            await operations.start_goal(runtime, order, load_agent("offline"), {})
 
     asyncio.run(go_on())
 

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from perdure.cli import exits
+from perdure.cli.agents import AgentOptions, changes_of, settings_of
 from perdure.cli.options import StoreOptions, is_absent, opened, taking, wait_for
 from perdure.cli.terminal import complain, say, say_json
 from perdure.config import Config
@@ -46,11 +47,16 @@ class WorkOptions(StoreOptions, frozen=True, kw_only=True):
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of single actions.")] = False
 
 
-class RunOptions(WorkOptions, frozen=True, kw_only=True):
+class RunOptions(WorkOptions, AgentOptions, frozen=True, kw_only=True):
     """Of `run`."""
 
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="What is wanted, in one sentence.")] = ""
-    model: Annotated[str | None, typer.Option(help="What thinks: offline.", show_default=False)] = None
+    model: Annotated[
+        str | None, typer.Option(help="What thinks: offline, local, openai:NAME …", show_default=False)
+    ] = None
+    prompt_strategy: Annotated[
+        str | None, typer.Option(help="How it goes about it: plan_execute, one_shot …", show_default=False)
+    ] = None
     program: Annotated[str, typer.Option(metavar="PROGRAM", help="Run pkg.mod:fn or file.py:fn instead.")] = ""
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument; NAME=@FILE reads a file.")
@@ -60,7 +66,7 @@ class RunOptions(WorkOptions, frozen=True, kw_only=True):
     new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
 
 
-class ResumeOptions(WorkOptions, frozen=True, kw_only=True):
+class ResumeOptions(WorkOptions, AgentOptions, frozen=True, kw_only=True):
     """Of `resume`."""
 
     name: Annotated[str, typer.Argument(metavar="TASK", help="Name or id of a task, or the beginning.")] = ""
@@ -92,7 +98,14 @@ def run(options: RunOptions) -> None:
     if not options.goal and not options.program:
         raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
     _refuse_name(options.name)
-    config = options.config(model=options.model, unattended=options.unattended)
+    config = options.config(
+        model=options.model,
+        unattended=options.unattended,
+        fast_model=options.fast_model,
+        base_url=options.base_url,
+        prompt_strategy=options.prompt_strategy,
+        mcp=options.mcp,
+    )
     order, names, job = _program_order(options) if options.program else _goal_order(options, config)
     if order.workspace:
         refuse_workspace(order.workspace)
@@ -110,8 +123,15 @@ def resume(options: ResumeOptions) -> None:
     if options.everything and options.name:
         raise UsageError(f"say --all or a task, not both; for one task: perdure resume {shlex.quote(options.name)}")
     _refuse_rows(options.accept or ())
-    config = options.config(app=options.app, unattended=options.unattended)
-    way = Way(again=options.again, accept=tuple(options.accept or ()), app=config.text("app"))
+    config = options.config(
+        app=options.app,
+        unattended=options.unattended,
+        fast_model=options.fast_model,
+        base_url=options.base_url,
+        mcp=options.mcp,
+    )
+    changes = changes_of(options, config)
+    way = Way(again=options.again, accept=tuple(options.accept or ()), app=config.text("app"), changes=changes)
     wait_for(_resume(options, config, way))
 
 
@@ -171,11 +191,13 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - what the file says
 
 def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, ...], _Job]:
     from perdure import operations
-    from perdure.agent import load_agent
+    from perdure.agent import Agent
 
     if options.values:
         raise UsageError("--set gives arguments to a program; a goal has none")
-    model, place = config.text("model"), config.text("store")
+    place, changes = config.text("store"), changes_of(options, config)
+    model = config.text("model") or _without_model()
+    agent = Agent(settings=settings_of(model, changes))
     operations.refuse_program(options.goal)
     goal = operations.place_goal(options.goal, model)
     folder = os.path.abspath(options.workspace) if options.workspace else ""
@@ -184,9 +206,21 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
 
     async def start(runtime: Runtime, found: Order) -> Any:  # noqa: ANN401 - the task's result
         placed = found.workspace or operations.default_workspace(place, found.name)
-        return await operations.start_goal(runtime, msgspec.structs.replace(found, workspace=placed), model)
+        placed_order = msgspec.structs.replace(found, workspace=placed)
+        known = None if found.new else await operations.agent_named(runtime.store, found.name, changes)
+        running, args = known or (agent, agent.arguments())
+        return await operations.start_goal(runtime, placed_order, running, args)
 
-    return order, names, _Job(start, lambda: load_agent(model).driver({}))
+    return order, names, _Job(start, lambda: agent.driver(agent.arguments()))
+
+
+def _without_model() -> str:
+    """Say what was found that could think, and take the offline model."""
+    from perdure.llm.environment import advice
+
+    for line in advice(os.environ):
+        complain(f"perdure: {line}")
+    return "offline"
 
 
 def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:

@@ -28,6 +28,8 @@ from perdure.limits import FAILURES_MAX
 from perdure.model.entry import Driver, Raw
 from perdure.model.ids import check_name
 from perdure.model.strategy import Strategy
+from perdure.tools import Tool
+from perdure.tools.declare import tools_in
 from perdure.tools.results import dump
 
 P = ParamSpec("P")
@@ -143,6 +145,19 @@ def load_program(target: str, folder: str, *, app: str | None = None) -> Program
     load = _load_file if module_text.endswith(".py") else _load_module
     module = _find_main(module_text, folder, name) or load(target, module_text, folder)
     return _take(module, target, folder)
+
+
+def load_tools(target: str, folder: str) -> dict[str, Tool[..., Any]]:
+    """Return the declared tools of a module, by name and alias; `target` is "pkg.mod" or "file.py" below `folder`.
+
+    Raises ProgramNotImportable, also where it declares none; ToolInvalid where two have the same name.
+    """
+    is_file = target.endswith(".py")
+    module = _load_file(target, target, folder) if is_file else _load_module(target, target, folder)
+    found = tools_in(module)
+    if not found:
+        raise ProgramNotImportable(target, f"{module.__file__!r} declares no tool; write `@perdure.tool(effect=…)`")
+    return found
 
 
 def source_changed(program: Program[..., Any], recorded_digest: str) -> bool:

@@ -41,7 +41,9 @@ class Message(TypedDict):
     calls: NotRequired[list[Call]]
     results: NotRequired[dict[str, Result]]
     kept: NotRequired[Any]  # what the same provider wants back as it was: thinking, signatures, ids of its calls
+    is_cut: NotRequired[bool]  # it reached its greatest length
     pinned: NotRequired[bool]  # stays when the conversation is condensed
+    condensed: NotRequired[bool]  # stands for messages that are left out
 
 
 class Offer(TypedDict):

@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.model.advice import NO_ADVICE, Advice
 from perdure.model.budget import NO_COST, Cost
+from perdure.model.effect import Effect
 from perdure.model.outcome import Outcome
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
@@ -26,6 +27,7 @@ class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy = DEFAULT_STRATEGY
     advice: Advice = NO_ADVICE
     brief: Callable[[], str] = str  # what a prompt is built from: `Task.brief`
+    lessons: Sequence[str] = ()  # what abandoned branches taught, oldest first
     messages: Sequence[str] = ()  # what people have said, oldest first
     answers: Mapping[str, str] = {}  # of people to questions on this branch, by key
     checks: Mapping[str, int] = {}  # passed on this branch
@@ -35,15 +37,16 @@ class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
 class Act(msgspec.Struct, frozen=True, kw_only=True):
     """Call `tool`; its result (or {"failed": {"type", "message"}}) is stored in memory at path `into`.
 
-    A step of the path that is None appends to a list. `shape` makes of the result what is stored. With
-    `on_failure="leave"` a failure leaves the program: recovery decides what follows.
+    `keep(memory, result)` stores it instead, and is then all that is done with it. With `on_failure="leave"` a failure
+    leaves the program: recovery decides what follows.
     """
 
     tool: Any  # a declared tool: perdure.tools.Tool
     arguments: Mapping[str, Any]
     key: str
-    into: tuple[str | int | None, ...]
-    shape: Callable[[Any], Any] | None = None
+    into: tuple[str | int, ...] = ()
+    keep: Keep | None = None
+    effect: Effect | None = None  # instead of the tool's own
     on_failure: Literal["keep", "leave"] = "keep"
     reserve: Cost = NO_COST  # of a paid call: the most that it may cost
     timeout_s: float | None = None
@@ -74,11 +77,15 @@ class BeginStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge(msgspec.Struct, frozen=True, kw_only=True):
-    """A check was evaluated: one that passes is verified progress, one that does not leaves the program."""
+    """A check was evaluated: one that passes is verified progress, one that does not leaves the program.
+
+    `change(memory)` is made as well: behind a check that passes, before one that does not.
+    """
 
     name: str
     passed: bool
     reason: str = ""
+    change: Callable[[Any], object] | None = None
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

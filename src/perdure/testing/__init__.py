@@ -23,6 +23,7 @@ _HOME: Final[dict[str, str]] = {
     "FaultyStore": "perdure.testing.faults",
     "Killed": "perdure.testing.points",
     "Report": "perdure.testing.simulation",
+    "ScriptedModel": "perdure.testing.models",
     "ScriptedPolicy": "perdure.testing.policies",
     "Swept": "perdure.testing.sweep",
     "crash_points": "perdure.testing.points",

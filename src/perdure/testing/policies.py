@@ -78,7 +78,7 @@ def _is_made(move: Move, view: PolicyView, asked: int) -> bool:
             return False
 
 
-def _find(memory: Mapping[str, Any], into: tuple[str | int | None, ...]) -> object:
+def _find(memory: Mapping[str, Any], into: tuple[str | int, ...]) -> object:
     found: Any = memory
     for step in into:
         if not isinstance(found, Mapping) or step not in found:

@@ -1,0 +1,135 @@
+"""The ready-made agent as a program: any process finds it again by the name of its model and its recorded settings.
+
+What it thinks with is opened when the program is called, and closed when that call ends. Called by the command, by
+`operations` (resume) and by whoever runs an agent from Python.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from perdure.agent.kit import Kit, OpenModel, strategies_of
+from perdure.agent.loop import follow
+from perdure.agent.settings import AgentSettings
+from perdure.codec import values
+from perdure.engine.task import Task
+from perdure.errors import ConfigInvalid
+from perdure.limits import FAILURES_MAX
+from perdure.model.chat import Message
+from perdure.model.entry import Driver
+from perdure.model.strategy import Strategy
+from perdure.ports import Model
+from perdure.tools import Tool, tool
+
+OFFLINE: Final = "offline"
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """The ready-made agent: what `Runtime.run` takes for a program."""
+
+    settings: AgentSettings
+    open_model: OpenModel | None = None  # instead of the provider that the settings name
+    tools: tuple[Tool[..., Any], ...] = ()  # beside those that every agent has
+    changes: Mapping[
+        str, Any
+    ] = {}  # settings that are otherwise from now on; on record with the next call of the program
+    failures_max: int = FAILURES_MAX
+    state_version: int = 1
+    source_digest: str = ""
+    reached: Callable[[Any], object] | None = None
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """The ways that recovery may change between; the offline model knows one."""
+        return () if self.settings.model == OFFLINE else strategies_of(self.settings)
+
+    @property
+    def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """The function that the engine calls with the task."""
+        return self._follow
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Memory at the start."""
+        return {}
+
+    def driver(self, arguments: Mapping[str, object]) -> Driver:
+        """Return how another process finds this agent."""
+        recorded = msgspec.Raw(values.encode(dict(arguments)))
+        return Driver(kind="agent", target=self.settings.model, arguments=recorded)
+
+    def arguments(self, first: Sequence[Message] = ()) -> dict[str, Any]:
+        """Return what `Runtime.run` takes as `args`: the settings, and what the conversation begins with."""
+        if self.settings.model == OFFLINE:
+            return {}
+        plain = msgspec.to_builtins(self.settings)
+        return {"settings": plain, **({"first": list(first)} if first else {})}
+
+    async def _follow(self, task: Task, settings: object = None, first: Sequence[Message] = ()) -> object:  # noqa: ARG002 - they are `self.settings`
+        if self.settings.model == OFFLINE:
+            from perdure.agent.offline.policy import OfflinePolicy
+
+            return await follow(task, OfflinePolicy())
+        from perdure.agent.policy import ThinkingPolicy
+
+        async with self._kit(await self._settled(task), first) as kit:
+            return await follow(task, ThinkingPolicy(kit))
+
+    async def _settled(self, task: Task) -> AgentSettings:
+        """Return the settings as they are now: those of the start, with all changes since. On record for each call."""
+        before = dict(task.state.get("settings", {}))
+        changes = dict(self.changes)
+
+        @tool(effect="pure", quick=True, name="settings")
+        def settings() -> dict[str, Any]:
+            return {**before, **changes}
+
+        def keep(memory: Any, now: dict[str, Any]) -> None:  # noqa: ANN401 - a view of the state
+            memory["settings"] = now
+
+        now = await task.using(key=f"settings {task.attempt}").act(settings, then=keep)
+        return changed(self.settings, now)
+
+    @asynccontextmanager
+    async def _kit(self, settings: AgentSettings, first: Sequence[Message]) -> AsyncGenerator[Kit]:
+        """Open what the agent works with, close it at the end of the call."""
+        from perdure.agent.outfit import outfit
+
+        tools, offers = outfit(settings, self.tools)
+        opened = self.open_model or self._provider(settings)
+        kit = Kit(settings=settings, open_model=opened, tools=tools, offers=offers, first=tuple(first))
+        try:
+            yield kit
+        finally:
+            for model, _ in kit.thinkers.values():
+                await model.close()
+
+    def _provider(self, settings: AgentSettings) -> OpenModel:
+        from perdure.llm.opening import open_model
+
+        def opened(name: str) -> Model:
+            return open_model(name, base_url=settings.base_url, environ=os.environ)
+
+        return opened
+
+
+def load_agent(
+    model: str, arguments: Mapping[str, Any] | None = None, changes: Mapping[str, Any] | None = None
+) -> Agent:
+    """Return the agent that a task was started with. Raises ConfigInvalid where its settings are not understood."""
+    recorded = (arguments or {}).get("settings", {})
+    settings = changed(AgentSettings(model=model), recorded)
+    return Agent(settings=settings, changes=dict(changes or {}))
+
+
+def changed(settings: AgentSettings, changes: Mapping[str, Any]) -> AgentSettings:
+    """Return settings with some of them otherwise. Raises ConfigInvalid naming what is not understood."""
+    try:
+        return msgspec.convert({**msgspec.to_builtins(settings), **changes}, AgentSettings)
+    except msgspec.ValidationError as error:
+        raise ConfigInvalid("the agent's settings", str(error)) from error

@@ -1,0 +1,109 @@
+"""A plan in memory: how its steps are adopted, begun and left behind. For the approaches that have one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from perdure.agent import results
+from perdure.agent.asking import Question, asked
+from perdure.agent.kit import Kit
+from perdure.agent.memory import plain
+from perdure.agent.prompts import planner
+from perdure.model.chat import Offer
+from perdure.model.ids import plain_text
+from perdure.model.move import AdoptPlan, BeginStep, Move, PolicyView, Remember
+
+TITLE_MAX: Final = 120  # letters of a step
+REPLAN_MAX: Final = 5  # plans that the model may ask for, on one branch
+
+STEP_DONE: Final = Offer(
+    name="step_done",
+    description="Say that the step you work on is done. It is checked; you are told when something is missing.",
+    schema={
+        "type": "object",
+        "properties": {"result": {"type": "string", "description": "What was done in it."}},
+        "required": ["result"],
+        "additionalProperties": False,
+    },
+)
+
+
+def planned(view: PolicyView, kit: Kit) -> Iterator[Move]:
+    """Make a plan where there is none."""
+    ahead = view.memory["ahead"]
+    if "steps" in ahead:
+        return
+    number = view.memory.get("plans", 0) + 1
+
+    def keep(memory: Any, said: Mapping[str, Any]) -> None:  # noqa: ANN401 - a view of the state
+        memory["plans"] = number
+        hold(memory, said["filled"]["steps"], said["filled"]["goal_check"])
+
+    smaller = view.strategy.change == "smaller_steps"
+    yield asked(view, kit, Question(form="plan", messages=planner(view, smaller=smaller), key=f"plan {number}"), keep)
+
+
+def hold(memory: Any, steps: Sequence[Mapping[str, Any]], check: Mapping[str, Any]) -> None:  # noqa: ANN401 - as above
+    """Keep a plan: titles are made short, and told apart where two are alike."""
+    steps, titles = plain(steps), list[str]()
+    for step in steps:
+        title = plain_text(" ".join(step["title"].split()))[:TITLE_MAX] or "step"
+        titles.append(title if title not in titles else f"{title} ({len(titles) + 1})")
+    memory["ahead"]["steps"] = [
+        {"title": title, "check": step.get("check", {})} for title, step in zip(titles, steps, strict=True)
+    ]
+    memory["ahead"]["goal_check"] = plain(check)
+
+
+def followed(view: PolicyView) -> Iterator[Move]:
+    """Adopt the plan, and begin its first step that is not done."""
+    memory = view.memory
+    titles = tuple(step["title"] for step in memory["ahead"]["steps"])
+    if tuple(memory.get("plan", ())) != titles:
+        yield AdoptPlan(steps=titles)
+    left = next_step(view)
+    if not left and not memory["ahead"].get("is_claimed"):
+        claim = claim_of(memory["turn"], "", memory["ahead"].get("result", ""))
+
+        def take(memory: Any) -> None:  # noqa: ANN401 - as above
+            memory["ahead"]["is_claimed"] = True
+            memory["claim"] = claim
+
+        yield Remember(change=take)
+    if left and memory.get("step") != left:
+        yield BeginStep(name=left)
+    if left and memory["ahead"].get("told") != left:
+        told = f"Work on this step of the plan now: {left}. Call `step_done` when it is done."
+
+        def tell(memory: Any) -> None:  # noqa: ANN401 - as above
+            memory["ahead"]["told"] = left
+            memory["messages"].append({"role": "user", "text": told})
+
+        yield Remember(change=tell)
+
+
+def claim_of(turn: int, title: str, result: str) -> dict[str, Any]:
+    """Return the claim that a step is done, or (without a title) that the goal is reached."""
+    return {"id": f"{turn} {'step' if title else 'goal'}", "title": title, "result": result}
+
+
+def replanned(view: PolicyView, place: int, call: Mapping[str, Any]) -> Remember:
+    """Return the move that gives the plan up for a new one, for the reason that a call of `replan` names."""
+    asked_for = view.memory.get("replans", 0) + 1
+    if asked_for > REPLAN_MAX:
+        why = f"a new plan was made {REPLAN_MAX} times already; go on with the one there is"
+        return results.given(place, {call["id"]: results.failed("NoNewPlan", why)})
+
+    def change(memory: Any) -> None:  # noqa: ANN401 - as above
+        memory["replans"] = asked_for
+        memory["ahead"] = {"why": call["arguments"]["reason"]}
+        results.put(memory, place, {call["id"]: results.text("A new plan is made.")})
+
+    return Remember(change=change)
+
+
+def next_step(view: PolicyView) -> str:
+    """Return the first step that is not done, "" where all are."""
+    done = set(view.checks) | set(view.memory.get("done", ()))
+    return next((step["title"] for step in view.memory["ahead"].get("steps", ()) if step["title"] not in done), "")

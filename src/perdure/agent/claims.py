@@ -1,0 +1,119 @@
+"""What an agent says it has reached, and how that is found out: the goal verifier, and that of single steps.
+
+A claim stands in memory until it is judged: by what lies in the workspace, by a command, or by a model in a request of
+its own. One that is met is verified progress; one that is not counts as a failure, and the model is told why. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from perdure.agent import results
+from perdure.agent.approaches import planning
+from perdure.agent.approaches.approach import Approach, goal_check, step_check
+from perdure.agent.asking import Question, asked
+from perdure.agent.kit import Kit
+from perdure.agent.looking import look
+from perdure.agent.memory import plain
+from perdure.agent.prompts import judging
+from perdure.agent.turns import act_of
+from perdure.model.move import Act, Judge, Move, PolicyView, Remember
+
+GOAL: Final = "the goal is reached"
+CUT: Final = "Your answer was cut off at its greatest length. Go on from there, more briefly."
+CLAIMING: Final = {"finish": "goal", "step_done": "step"}
+
+Memory = Any  # a writable view of the state
+
+
+def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
+    """Take a claim from the last reply: a call of `finish` or `step_done`, or that it calls nothing."""
+    message, turn = view.memory["messages"][-1], view.memory["turn"]
+    if message["role"] != "assistant" or view.memory.get("claimed") == turn:
+        return
+    if message.get("is_cut") and not message["calls"]:
+        yield Remember(change=lambda memory: memory["messages"].append({"role": "user", "text": CUT}))
+    call = next((call for call in results.unanswered(message) if call["name"] in CLAIMING), None)
+    if call is None and message.get("calls"):
+        return
+    what = CLAIMING[call["name"]] if call else approach.claims(view)
+    title = planning.next_step(view) if what == "step" else ""
+    text = str(call["arguments"].get("result", "")) if call else message["text"]
+    claim = planning.claim_of(turn, title, text)
+
+    def take(memory: Memory) -> None:
+        memory["claimed"] = turn
+        memory["claim"] = claim
+
+    yield Remember(change=take)
+
+
+def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
+    """Find out whether what is claimed is so, and say it."""
+    claim = view.memory.get("claim")
+    if claim is None:
+        return
+    is_step = bool(claim["title"])
+    check = plain(step_check(view.memory) if is_step else goal_check(view.memory))
+    if "finding" not in claim:
+        yield _found_out(view, kit, check, plain(claim))
+    finding = plain(claim["finding"])
+    name = claim["title"] if is_step else GOAL
+    closed = _closing(plain(claim), finding, approach)
+    yield Judge(name=name, passed=finding["passed"], reason=finding["reason"], change=closed)
+
+
+def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapping[str, Any]) -> Act:
+    """Return the call that finds out."""
+    number, into = claim["id"], ("claim", "finding")
+    kind = check.get("kind", "judged")
+    if kind == "command_succeeds" and "execute_shell" in kit.tools:
+        call = {"id": f"check {number}", "name": "execute_shell", "arguments": {"command_line": check["command"]}}
+        return _with(act_of(view, kit, 0, call), keep=_keep_exit, into=into)
+    if kind in {"file_exists", "text_contains", "json_valid"}:
+        arguments = {"check": dict(check), "workspace": view.workspace}
+        return Act(tool=look, arguments=arguments, key=f"look {number}", into=into)
+    criterion = check.get("criterion") or check.get("command") or claim["title"] or view.goal
+    question = Question(
+        form="verdict", messages=judging(view, criterion, claim["result"]), key=f"judge {number}", by_judge=True
+    )
+    return asked(view, kit, question, _keep_verdict)
+
+
+def _with(act: Act, *, keep: Any, into: tuple[str | int, ...]) -> Act:  # noqa: ANN401 - as `Act.keep`
+    return Act(tool=act.tool, arguments=act.arguments, key=act.key, into=into, keep=keep, effect=act.effect)
+
+
+def _keep_exit(memory: Memory, result: Mapping[str, Any]) -> None:
+    passed = result["exit_code"] == 0
+    tail = str(result["output"])[-500:].strip()
+    reason = "" if passed else f"the command ends with {result['exit_code']}: {tail}"
+    memory["claim"]["finding"] = {"passed": passed, "reason": reason}
+
+
+def _keep_verdict(memory: Memory, said: Mapping[str, Any]) -> None:
+    memory["claim"]["finding"] = {"passed": said["filled"]["passed"], "reason": said["filled"]["reason"]}
+
+
+def _closing(claim: Mapping[str, Any], finding: Mapping[str, Any], approach: Approach) -> Any:  # noqa: ANN401 - a change of memory
+    """Return the change of memory that closes a claim."""
+    met, why = finding["passed"], finding["reason"] or "the check is not met"
+
+    def close(memory: Memory) -> None:
+        memory.pop("claim")
+        place = len(memory["messages"]) - 1
+        calls = [call for call in results.unanswered(memory["messages"][place]) if call["name"] in CLAIMING]
+        said = results.text("It is done.") if met else results.failed("NotReached", f"It is not done: {why}")
+        results.put(memory, place, {call["id"]: said for call in calls})
+        if met and claim["title"]:
+            memory.setdefault("done", []).append(claim["title"])
+            memory["ahead"]["result"] = claim["result"]
+        elif met:
+            memory["reached"] = claim["result"]
+        else:
+            approach.missed(memory, why)
+            if not calls:
+                memory["messages"].append({"role": "user", "text": f"It is not done: {why}"})
+
+    return close

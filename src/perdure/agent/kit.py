@@ -1,0 +1,73 @@
+"""What an agent works with in this process: its settings, its models, its tools. Nothing of it is recorded.
+
+Made by `load_agent`'s program when it is called, closed when that call ends. Policies read it; it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from perdure.agent.settings import AgentSettings
+from perdure.agent.thinking import thinking
+from perdure.model.chat import Message, Offer
+from perdure.model.strategy import Strategy
+from perdure.ports import Model
+from perdure.tools import Tool
+
+PROMPT_STRATEGIES: Final = ("plan_execute", "reflexion", "one_shot", "tree_of_thoughts", "rewoo")  # the usual one first
+
+OpenModel = Callable[[str], Model]
+
+
+class Kit(msgspec.Struct, kw_only=True):
+    """One call of the program has one."""
+
+    settings: AgentSettings
+    open_model: OpenModel
+    tools: Mapping[str, Tool[..., Any]]  # by name and alias
+    offers: tuple[Offer, ...]  # of the tools that the model may call, in the order in which they are offered
+    first: tuple[Message, ...] = ()  # what the conversation begins with, behind the brief
+    thinkers: dict[str, tuple[Model, Tool[..., Any]]] = {}  # by name of the model
+
+    def thinker(self, strategy: Strategy) -> tuple[Model, Tool[..., Any]]:
+        """Return the model that thinks under `strategy`, and the tool that asks it."""
+        return self._opened(strategy.model or self.settings.model)
+
+    def judge(self) -> tuple[Model, Tool[..., Any]]:
+        """Return the model that judges and reflects, and the tool that asks it."""
+        return self._opened(self.settings.fast_model or self.settings.model)
+
+    def _opened(self, name: str) -> tuple[Model, Tool[..., Any]]:
+        found = self.thinkers.get(name)
+        if found is None:
+            model = self.open_model(name)
+            found = self.thinkers[name] = (model, thinking(model))
+        return found
+
+    def ordered(self, strategy: Strategy) -> list[Offer]:
+        """Return the offers, the tools of `strategy` first, without those that only other strategies name."""
+        named = {name for other in strategies_of(self.settings) for name in other.tools}
+        first = {name: place for place, name in enumerate(strategy.tools)}
+        own = [offer for offer in self.offers if offer["name"] in first or not (first and offer["name"] in named)]
+        return sorted(own, key=lambda offer: first.get(offer["name"], len(first)))
+
+    @property
+    def hidden(self) -> dict[str, Any]:
+        """The settings as tools get them in their hidden parameter."""
+        plain: dict[str, Any] = msgspec.to_builtins(self.settings)
+        return plain
+
+
+def strategies_of(settings: AgentSettings) -> tuple[Strategy, ...]:
+    """Return the ways to go about a goal, the chosen prompt strategy first; recovery changes between them."""
+    chosen = settings.prompt_strategy or PROMPT_STRATEGIES[0]
+    others = [name for name in PROMPT_STRATEGIES if name != chosen]
+    usual = [Strategy(name=name, prompt=name, temperature=settings.temperature) for name in (chosen, *others)]
+    smaller = Strategy(name="smaller_steps", prompt="plan_execute", change="smaller_steps")
+    fallen_back = (
+        [Strategy(name="other_model", prompt=chosen, model=settings.fast_model)] if settings.fast_model else []
+    )
+    return (usual[0], *fallen_back, smaller, *usual[1:])

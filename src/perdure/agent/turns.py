@@ -1,0 +1,148 @@
+"""One turn of an agent: a request to the model, and an answer to each call of its reply.
+
+Every call is answered exactly once, whatever it is: unknown, misspelt, refused, failed, interrupted. Only then the next
+request is made. Pure: yields moves. Called by `policy.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice, takewhile
+from typing import Any, Final
+
+from perdure.agent import people, results
+from perdure.agent.approaches import planning
+from perdure.agent.kit import Kit
+from perdure.agent.memory import plain
+from perdure.agent.permits import Questions, permits
+from perdure.agent.thinking import request_of
+from perdure.model.move import Act, AskAll, Judge, Move, PolicyView, Remember, Say, Together
+from perdure.tools import Tool
+from perdure.tools.builtin.shell import effect_of
+from perdure.tools.builtin.shown import shown
+from perdure.tools.offering import ArgumentsUnfit, fit
+
+SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
+FAILING: Final = "the calls of a turn bring something"
+
+Call = Mapping[str, Any]
+
+
+def thought(view: PolicyView, kit: Kit) -> Iterator[Move]:
+    """Ask the model for its next reply."""
+    model, think = kit.thinker(view.strategy)
+    memory, temperature = view.memory, view.strategy.temperature
+    turn = memory["turn"] + 1
+
+    def keep(memory: Any, said: Mapping[str, Any]) -> None:  # noqa: ANN401 - a view of the state
+        memory["turn"] = turn
+        memory["messages"].append(message_of(said, turn))
+
+    yield Act(
+        tool=think,
+        arguments={
+            "model_name": model.name,
+            "messages": memory["messages"],
+            "offers": memory["offers"],
+            "temperature": temperature,
+        },
+        key=f"turn {turn}",
+        keep=keep,
+        on_failure="leave",
+        reserve=model.estimate(request_of(memory["messages"].plain(), memory["offers"].plain(), "", temperature)),
+    )
+
+
+def message_of(said: Mapping[str, Any], turn: int) -> dict[str, Any]:
+    """Return what a model has said as a message, its calls numbered by us."""
+    calls = [{**call, "id": f"{turn}.{place}"} for place, call in enumerate(said["calls"], 1)]
+    kept = {name: said[name] for name in ("kept", "is_cut") if name in said}
+    return {"role": "assistant", "text": said["text"], "calls": calls, "results": {}, **kept}
+
+
+def answered(view: PolicyView, kit: Kit) -> Iterator[Move]:
+    """Answer the calls of the last reply, but those that claim that something is reached."""
+    place = len(view.memory["messages"]) - 1
+    calls = list(results.unanswered(view.memory["messages"][place]))
+    refused = {call["id"]: results.failed("CallRefused", why) for call in calls if (why := _unfit(view, kit, call))}
+    if refused:
+        yield results.given(place, refused)
+    questions = [call for call in calls if call["name"] in people.ASKING]
+    yield from people.asked(view, place, questions)
+    for call in calls:
+        if call["name"] in people.NAMES - people.ASKING - people.CLAIMING:
+            yield from people.noted(view, place, call)
+        if call["name"] == "replan":
+            yield planning.replanned(view, place, call)
+    yield from _made(view, kit, place, [call for call in calls if call["name"] in kit.tools])
+
+
+def counted(view: PolicyView) -> Iterator[Move]:
+    """Count a turn in which all calls have failed, where those of the turn before had failed as well."""
+    replies = (message for message in reversed(view.memory["messages"]) if message["role"] == "assistant")
+    newest, turn = list(islice(replies, 2)), view.memory["turn"]
+    if view.memory.get("counted") == turn or len(newest) < 2 or not all(map(results.all_failed, newest)):  # noqa: PLR2004 - two in a row
+        return
+    why = "; ".join(answer["failed"]["message"] for answer in newest[0]["results"].values())
+    yield Judge(name=FAILING, passed=False, reason=why, change=lambda memory: memory.__setitem__("counted", turn))
+
+
+def _unfit(view: PolicyView, kit: Kit, call: Call) -> str:
+    """Return why a call cannot be made as it is, "" where it can; the model reads it."""
+    if call.get("problem"):
+        return str(call["problem"])
+    offers = {offer["name"]: offer for offer in view.memory["offers"]}
+    name = call["name"]
+    if name in kit.tools and kit.tools[name].name in offers:
+        return _misfit(kit.tools[name], call)
+    if name in offers:
+        return people.complaint(call, offers[name])
+    return f"there is no tool {name!r}; there are: {', '.join(sorted(offers))}"
+
+
+def _misfit(tool: Tool[..., Any], call: Call) -> str:
+    try:
+        fit(tool, call["arguments"])
+    except ArgumentsUnfit as unfit:
+        return str(unfit)
+    return ""
+
+
+def _made(view: PolicyView, kit: Kit, place: int, calls: list[Call]) -> Iterator[Move]:
+    """Make the calls that are permitted, ask for what needs a person, answer what is refused."""
+    if not calls:
+        return
+    verdict = permits(view, kit.settings, calls)
+    if isinstance(verdict, Questions):
+        yield AskAll(questions=verdict.questions)
+        return
+    if verdict.refused:
+        yield results.given(place, {call: results.failed("NotPermitted", why) for call, why in verdict.refused.items()})
+    if verdict.change is not None:
+        yield Remember(change=verdict.change)
+    if verdict.said and verdict.said_key not in view.memory.get("said", ()):
+        yield Say(text=verdict.said, key=verdict.said_key)
+    acts = [act_of(view, kit, place, call) for call in calls]
+    at_once = list(takewhile(lambda act: not act.tool.may_write_files and act.effect is None, acts))
+    yield Together(acts=tuple(at_once)) if len(at_once) > 1 else acts[0]
+
+
+def act_of(view: PolicyView, kit: Kit, place: int, call: Call) -> Act:
+    """Return the call of a tool: its result is shown in the reply at `place`, the whole of it stands in the journal."""
+    tool = kit.tools[call["name"]]
+    settings = plain(view.memory["hidden"])
+    hidden = {"workspace": view.workspace, "settings": settings}
+    given = fit(tool, call["arguments"]) | {name: hidden[name] for name in tool.parameters if name in hidden}
+    effect = effect_of(tool, settings)
+
+    def keep(memory: Any, result: object) -> None:  # noqa: ANN401 - a view of the state
+        results.put(memory, place, {call["id"]: results.text(shown(result, SHOWN_MAX))})
+
+    return Act(
+        tool=tool,
+        arguments=given,
+        key=f"call {call['id']}",
+        into=("messages", place, "results", call["id"]),
+        keep=keep,
+        effect=effect if effect != tool.effect else None,
+    )

@@ -1,0 +1,93 @@
+"""The conversation within the model's window: condensed in pieces, pairs whole, pins kept, the same after a restart."""
+
+from __future__ import annotations
+
+import perdure
+from perdure.agent.context import BYTES_PER_TOKEN, size_of
+from perdure.codec import values
+from perdure.model import entry as e
+from perdure.model.chat import ModelReply, ModelRequest
+from perdure.testing import Death
+from tests.agent.scenes import APPROVED, Scene, form_of, says
+from tests.worlds import DEAD
+
+WINDOW = 3_000  # tokens
+TURNS = 60
+
+
+@perdure.tool(effect="pure", name="cx_page")
+def page(number: int) -> str:
+    """Return a page."""
+    return f"page {number}: " + "lorem ipsum " * 40
+
+
+def speaks(request: ModelRequest) -> ModelReply:
+    """Read page after page; which is next stands in what was read last, condensed or not."""
+    if form_of(request):
+        return APPROVED
+    read = str([message for message in request.messages[2:]]).count("cx_page")
+    done = max((int(part.split(":")[0]) for part in str(request.messages).split("page ")[1:] if part[0].isdigit()), default=0)
+    assert done == 0 or read
+    return says("read on", ("cx_page", {"number": done + 1})) if done < TURNS else says("read")
+
+
+def paging(**settings: object) -> Scene:
+    """Return an agent that reads many pages."""
+    return Scene(speaks, tools=[page], context_max=WINDOW, **settings)
+
+
+def test_a_long_conversation_stays_within_the_window() -> None:
+    """No request is larger; who it is and the brief stay; every call in it has its result; the journal has all."""
+    scene = paging()
+    assert scene.live(goal="read all pages") == "read"
+    turns = [request for request in scene.model.requests if not form_of(request)]
+    assert len(turns) == TURNS + 1
+    assert max(size_of(turn.messages) for turn in turns) <= WINDOW * BYTES_PER_TOKEN
+    assert {(turn.messages[0]["role"], "read all pages" in turn.messages[1]["text"]) for turn in turns} == {("system", True)}
+    for turn in turns:
+        assert 1 >= sum("What went before, in short" in message["text"] for message in turn.messages)
+        assert all(call["id"] in one["results"] for one in turn.messages for call in one.get("calls", ()))
+    settled = [entry.payload for entry in scene.world.journal() if isinstance(entry.payload, e.ActionSettled)]
+    assert TURNS == sum(b"lorem" in bytes(one.result) or one.result != e.NOTHING and b"page " in bytes(one.result) for one in settled)
+
+
+def test_the_next_request_after_any_restart_is_that_of_an_undisturbed_run() -> None:
+    """Killed once at each hundredth point, the agent sends the very same requests, in the same order."""
+    undisturbed = paging()
+    undisturbed.live()
+    wanted = list(dict.fromkeys(digest(request) for request in undisturbed.model.requests))
+    killed = 0
+    for number in range(5, 600, 55):
+        scene = paging()
+        if scene.live(death=Death("any", number)) != DEAD:
+            break
+        killed += 1
+        assert scene.live() == "read"
+        assert wanted == list(dict.fromkeys(digest(request) for request in scene.model.requests))
+    assert killed > 3
+    print(f"killed {killed} times in a conversation that was condensed")
+
+
+def test_a_prompt_that_is_too_long_is_condensed_and_never_sent_again_as_it_was() -> None:
+    """The provider says that the context is too long: the next request is another, and shorter."""
+    sent: list[ModelRequest] = []
+
+    class TooLong(ValueError):
+        failure_class = "context"
+
+    def strict(request: ModelRequest) -> ModelReply:
+        sent.append(request)
+        if not form_of(request) and size_of(request.messages) > 6_000:
+            raise TooLong("this model's maximum context length is 1500 tokens")
+        return speaks(request)
+
+    scene = Scene(strict, tools=[page])
+    assert scene.live() == "read"
+    too_long = [request for request in sent if not form_of(request) and size_of(request.messages) > 6_000]
+    assert 0 < len(too_long) < 30
+    assert len({digest(request) for request in too_long}) == len(too_long)
+
+
+def digest(request: ModelRequest) -> str:
+    """Tell requests apart."""
+    return values.digest([request.messages, request.offers, request.schema]).hex()

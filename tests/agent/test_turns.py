@@ -1,0 +1,186 @@
+"""What a thinking agent does with replies: every call is answered once, claims are judged, people are heard."""
+
+from __future__ import annotations
+
+import pytest
+
+import perdure
+from perdure.agent.approaches.one_shot import MANNER as ONE_SHOT
+from perdure.model.chat import ModelReply, ModelRequest
+from perdure.testing import Death
+from tests.agent.scenes import APPROVED, REFUSED, Scene, form_of, planned, says
+from tests.worlds import DEAD
+
+
+@perdure.tool(effect="pure", name="sc_look")
+def look(place: str) -> str:
+    """Look at a place."""
+    if place == "nowhere":
+        raise FileNotFoundError(f"there is no {place}")
+    return f"seen {place}"
+
+
+def last(request: ModelRequest) -> str:
+    """Return the text of the newest message, or what its calls brought."""
+    message = request.messages[-1]
+    results = message.get("results", {}).values()
+    return " | ".join(str(one.get("text", one.get("failed"))) for one in results) or message["text"]
+
+
+def test_every_call_of_a_reply_is_answered_right_behind_it() -> None:
+    """Known and unknown tools, wrong arguments, things that are no tools: each has its result before the next turn."""
+    calls = [
+        ("sc_look", {"place": "here"}),
+        ("sc_look", {"place": "nowhere"}),
+        ("sc_look", {"plaice": "here"}),
+        ("nosuch", {}),
+        ("todo_write", {"items": ["a", "b"]}),
+        ("todo_read", {}),
+        ("checkpoint", {"name": "half"}),
+        ("todo_write", {"items": "a"}),
+    ]
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says("", *calls) if len(request.messages) == 2 else says("", ("finish", {"result": "done"}))
+
+    scene = Scene(speaks, tools=[look])
+    assert scene.live() == "done"
+    reply = scene.model.requests[1].messages[2]
+    results = [reply["results"][call["id"]] for call in reply["calls"]]
+    assert [result.get("text", result.get("failed", {}).get("type")) for result in results] == [
+        "seen here", "FileNotFoundError", "CallRefused", "CallRefused", "noted, 2 things", "- a\n- b", "marked 'half'",
+        "CallRefused",
+    ]  # fmt: skip
+    assert [mark.name for mark in scene.world.fold().document.checkpoints if mark.reason == "program"] == ["half"]
+
+
+def test_a_claim_is_judged_in_a_request_of_its_own_and_the_model_is_told_why_it_is_not_met() -> None:
+    """The judge sees calls and results, not the conversation; a second claim that is met ends the task."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "verdict":
+            return APPROVED if "seen here" in request.messages[-1]["text"] else REFUSED
+        if "nothing was done" in str(request.messages[-2:]):
+            return says("", ("sc_look", {"place": "here"})) if "seen here" not in str(request.messages) else says("ok")
+        return says("", ("finish", {"result": "done"})) if len(request.messages) == 2 else says("I am done")
+
+    scene = Scene(speaks, tools=[look])
+    assert scene.live() == "ok"
+    assert scene.forms == ["turn", "verdict", "turn", "turn", "verdict"]
+    assert scene.world.fold().ledger.failures == 0  # counted once, and taken back by the goal that was reached
+
+
+def test_three_claims_that_are_not_met_change_the_strategy() -> None:
+    """The conversation is opened anew from goal and lessons, in the manner of the next strategy."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("look around")
+        if form_of(request) == "verdict":
+            return REFUSED if ONE_SHOT in scene.systems() else APPROVED
+        return says("I am done")
+
+    class Watched(Scene):
+        def systems(self) -> str:
+            return next(r.messages[0]["text"] for r in reversed(self.model.requests) if not form_of(r))
+
+    scene = Watched(speaks)
+    assert scene.live() == "I am done"
+    turns = [request for request in scene.model.requests if not form_of(request)]
+    assert [ONE_SHOT in turn.messages[0]["text"] for turn in turns] == [True, True, True, False]
+    assert "What was tried and did not work" in turns[-1].messages[1]["text"]
+    assert len(turns[-1].messages) == 3  # who it is, the brief, the step: nothing of what was said before
+
+
+def test_what_a_person_says_is_in_the_next_request_once() -> None:
+    """Also where the task was interrupted in between."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        if len(request.messages) == 2:
+            return says("", ("ask_user", {"question": "What now?"}))
+        return says(" / ".join(message["text"] for message in request.messages[3:]))
+
+    scene = Scene(speaks)
+    scene.ask()
+    say(scene, "tell", "mind the step")
+    scene.ask()
+    say(scene, "answer", "go on")
+    assert scene.live() == "A person says: mind the step"
+    assert last_results(scene) == ["go on"]
+
+
+def test_calls_that_fail_in_two_turns_in_a_row_count_as_failures() -> None:
+    """Four turns in which nothing succeeds: the strategy is changed, and not by the model's own insight."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("look around")
+        if form_of(request):
+            return APPROVED
+        if ONE_SHOT in request.messages[0]["text"]:
+            return says("", ("sc_look", {"place": "nowhere"}), ("nosuch", {"n": len(request.messages)}))
+        return says("found another way")
+
+    scene = Scene(speaks, tools=[look])
+    assert scene.live() == "found another way"
+    assert 3 <= scene.forms.index("plan") <= 5
+
+
+def test_an_answer_that_is_empty_or_cut_off_is_asked_for_again() -> None:
+    """Empty: recovery asks again, and says why. Cut off: the model goes on from there."""
+    replies = iter([says(""), ModelReply(text="I begin", finish="length"), says("all of it"), APPROVED])
+    scene = Scene(lambda _: next(replies))
+    assert scene.live() == "all of it"
+    texts = [request.messages[-1]["text"] for request in scene.model.requests]
+    assert "the answer was empty" in texts[1]
+    assert "cut off" in texts[2]
+
+
+@pytest.mark.parametrize("point", ["before_intent", "after_intent", "after_effect", "after_outcome"])
+def test_no_finished_request_is_made_again(point: str) -> None:
+    """Killed at every moment of every action: a request that is on record is not sent a second time."""
+    killed = 0
+    for number in range(1, 40):
+        scene = Scene(_walks, tools=[look])
+        if scene.live(death=Death(point, number)) != DEAD:
+            break
+        killed += 1
+        recorded = sum(kind == "ActionSettled" for kind in scene.world.kinds())
+        assert scene.live() == "done"
+        twice = len(scene.model.requests) - UNDISTURBED
+        assert 0 <= twice <= (point in {"after_intent", "after_effect"}), (number, recorded)
+    assert killed > UNDISTURBED
+    print(f"killed {killed} times {point}")
+
+
+UNDISTURBED = 5  # requests: the plan-less turns of `_walks` and its judge
+
+
+def _walks(request: ModelRequest) -> ModelReply:
+    if form_of(request):
+        return APPROVED
+    turn = sum(message["role"] == "assistant" for message in request.messages)
+    if turn < 3:
+        return says(f"turn {turn}", ("sc_look", {"place": f"{turn}a"}), ("sc_look", {"place": f"{turn}b"}))
+    return says("", ("finish", {"result": "done"}))
+
+
+def say(scene: Scene, what: str, text: str) -> None:
+    """Be the person: tell or answer."""
+    from perdure import operations
+
+    async def speak(runtime: perdure.Runtime) -> None:
+        word = operations.tell if what == "tell" else operations.answer
+        await word(runtime, "job", text, f"{what} {text}")
+
+    scene.world.do(speak)
+
+
+def last_results(scene: Scene) -> list[str]:
+    """Return what the calls of the last reply that has made some have brought."""
+    reply = next(one for one in reversed(scene.memory["messages"]) if one.get("calls"))
+    return [reply["results"][call["id"]]["text"] for call in reply["calls"]]
