@@ -128,3 +128,25 @@ LOG_RETRY_S: Final = 10.0  # after the files could not be written
 
 # --- the ready-made agent -------------------------------------------------------------------------------------------
 AGENT_MOVES_MAX: Final = 100_000
+
+# --- pages and searches ---------------------------------------------------------------------------------------------
+PAGE_S: Final = 60.0  # for one page, redirects included
+PAGE_CONNECT_S: Final = 10.0
+PAGE_READ_S: Final = 20.0  # between two pieces of an answer
+PAGE_BYTES_MAX: Final = 4 * MIB  # of one answer, unpacked; what is beyond is not read
+PAGE_ERROR_BYTES_MAX: Final = 64 * KIB  # of an answer that tells of an error
+PAGE_REDIRECTS_MAX: Final = 10
+PAGE_ADDRESSES_MAX: Final = 4  # of one host that are tried, one after the other
+PAGE_TEXT_LETTERS_MAX: Final = 200_000
+PAGE_PASSAGES_LETTERS: Final = 12_000  # of a long page, where it is said what is looked for
+PAGE_LINKS_MAX: Final = 50
+SEARCH_S: Final = 30.0
+SEARCH_RESULTS_MAX: Final = 20
+
+# --- MCP servers ----------------------------------------------------------------------------------------------------
+MCP_OPEN_S: Final = 60.0  # from the start of a server until its tools are known
+MCP_CLOSE_S: Final = 10.0  # the client's own steps take about seven: stdin closed, SIGTERM, SIGKILL
+MCP_TOOLS_MAX: Final = 500  # of one server
+MCP_PAGES_MAX: Final = 50  # of one list of tools
+MCP_STDERR_BYTES: Final = 2 * KIB  # of what a server wrote last, for people
+MCP_TEXT_BYTES_MAX: Final = 8 * MIB  # of one result

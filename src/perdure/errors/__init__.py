@@ -22,6 +22,13 @@ PerdureError
 │   ├── WorkspaceRefused   no rights, a read-only or failing disk; names the path
 │   ├── ProcessesRemain    processes of the task cannot be stopped or ended; names them
 │   └── ProcessesUnsupported
+├── SourceError            something outside could not be read or called
+│   ├── AddressRefused     another scheme, a private network, a name that nobody knows
+│   ├── ContentRefused     an answer of a kind that is not read
+│   ├── SearchFailed       a search engine gave no answer that can be used
+│   ├── ServerUnavailable  an MCP server cannot be started or reached; nothing was sent
+│   ├── ServerLost         a call to an MCP server got no answer that says what became of it
+│   └── ServerRefused      a tool of an MCP server has answered that it failed
 ├── CodecError             stored bytes are not what the codec writes
 │   ├── UnknownTag         a tag of the value codec that this version does not know
 │   └── UnknownKind        an entry kind or version that this version does not know
@@ -99,6 +106,15 @@ from perdure.errors.endings import (
     ToolLeftOut,
     Unwound,
 )
+from perdure.errors.sources import (
+    AddressRefused,
+    ContentRefused,
+    SearchFailed,
+    ServerLost,
+    ServerRefused,
+    ServerUnavailable,
+    SourceError,
+)
 from perdure.errors.store import (
     BlobMissing,
     CodecError,
@@ -173,6 +189,7 @@ __all__ = [
     "ActionTimedOut",
     "ActionUnknown",
     "ActionsInFlight",
+    "AddressRefused",
     "Alarmed",
     "BlobMissing",
     "BranchLeft",
@@ -181,6 +198,7 @@ __all__ = [
     "CodecError",
     "ConfigInvalid",
     "Conflict",
+    "ContentRefused",
     "Damaged",
     "EditClash",
     "EditOpen",
@@ -213,6 +231,11 @@ __all__ = [
     "RollbackRefused",
     "RollbackUnderWay",
     "RolledBack",
+    "SearchFailed",
+    "ServerLost",
+    "ServerRefused",
+    "ServerUnavailable",
+    "SourceError",
     "StaleView",
     "StateInvalid",
     "StatePathInvalid",
