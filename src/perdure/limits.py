@@ -150,3 +150,15 @@ MCP_TOOLS_MAX: Final = 500  # of one server
 MCP_PAGES_MAX: Final = 50  # of one list of tools
 MCP_STDERR_BYTES: Final = 2 * KIB  # of what a server wrote last, for people
 MCP_TEXT_BYTES_MAX: Final = 8 * MIB  # of one result
+# --- programs that the ready-made agent runs --------------------------------------------------------------------------
+COMMAND_S: Final = 120  # how long one may take, where the call does not say
+COMMAND_MAX_S: Final = 600
+COMMAND_END_S: Final = 30.0  # until all that it has started is over, and its output read
+COMMAND_CPU_S: Final = 600  # of each of its processes
+COMMAND_TASKS_MAX: Final = 512  # processes and threads at once
+COMMAND_MEMORY_BYTES: Final = 4096 * MIB  # of each of its processes, and of all together
+COMMAND_FILE_BYTES: Final = 1024 * MIB  # of one file that it writes
+COMMAND_TMP_BYTES: Final = 256 * MIB  # of its private /tmp
+COMMAND_OPEN_FILES: Final = 1024
+COMMAND_OUTPUT_BYTES: Final = 1 * MIB  # that is kept: half of it from the beginning, half from the end
+COMMAND_OUTPUT_READ_BYTES: Final = 256 * MIB  # one that says more is ended

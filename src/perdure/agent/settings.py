@@ -34,6 +34,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     continuous_limit: int = 0  # so many calls of tools, then a person is asked; 0: without a limit
     network: bool = False  # whether programs in the sandbox may use it
     allow_private_network: bool = False  # whether tools of the web may read addresses of this machine and its network
+    sandbox: str = ""  # "required": nothing is run where it cannot be isolated; "off": nothing is isolated
     restrict_to_workspace: bool = True
     search: str = ""  # "ddgs", "tavily", "serper"; empty: what there is a key for, else ddgs
     mcp: str = ""  # path of the file that names MCP servers

@@ -29,6 +29,9 @@ PerdureError
 │   ├── ServerUnavailable  an MCP server cannot be started or reached; nothing was sent
 │   ├── ServerLost         a call to an MCP server got no answer that says what became of it
 │   └── ServerRefused      a tool of an MCP server has answered that it failed
+├── CommandError           a program that an agent wanted to run
+│   ├── CommandOutOfTime   it ran too long, and was ended with all that it had started
+│   └── SandboxUnavailable the settings ask that it is isolated, and here it cannot be
 ├── CodecError             stored bytes are not what the codec writes
 │   ├── UnknownTag         a tag of the value codec that this version does not know
 │   └── UnknownKind        an entry kind or version that this version does not know
@@ -105,6 +108,11 @@ from perdure.errors.endings import (
     TaskStopped,
     ToolLeftOut,
     Unwound,
+)
+from perdure.errors.programs import (
+    CommandError,
+    CommandOutOfTime,
+    SandboxUnavailable,
 )
 from perdure.errors.sources import (
     AddressRefused,
@@ -196,6 +204,8 @@ __all__ = [
     "CheckFailed",
     "CheckpointUnknown",
     "CodecError",
+    "CommandError",
+    "CommandOutOfTime",
     "ConfigInvalid",
     "Conflict",
     "ContentRefused",
@@ -231,6 +241,7 @@ __all__ = [
     "RollbackRefused",
     "RollbackUnderWay",
     "RolledBack",
+    "SandboxUnavailable",
     "SearchFailed",
     "ServerLost",
     "ServerRefused",
