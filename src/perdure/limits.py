@@ -128,6 +128,7 @@ LOG_RETRY_S: Final = 10.0  # after the files could not be written
 
 # --- the ready-made agent -------------------------------------------------------------------------------------------
 AGENT_MOVES_MAX: Final = 100_000
+FOREIGN_FILE_BYTES_MAX: Final = 64 * MIB  # of a file that another agent wrote
 
 # --- pages and searches ---------------------------------------------------------------------------------------------
 PAGE_S: Final = 60.0  # for one page, redirects included

@@ -42,6 +42,7 @@ from perdure.stores.checks import storable_message
 from perdure.views.showing import show, word_for
 
 if TYPE_CHECKING:
+    from perdure.agent.autogpt import Inherited
     from perdure.engine.replay.playing import Replayed
     from perdure.engine.replay.record import Record
     from perdure.engine.replay.rejudging import Rejudgement
@@ -190,6 +191,18 @@ async def start_program(runtime: Runtime, order: Order, target: str, arguments: 
         new=order.new,
         workspace=order.workspace,
     )
+
+
+def inherit(agent: str, environ: Mapping[str, str], *, goal: str = "", model: str = "") -> Inherited:
+    """Return what a run takes over from AutoGPT: the agent at `agent`, or with "" the files in the working directory.
+
+    Raises ConfigInvalid naming file and key, UsageError for an agent that had finished and is given no new `goal`.
+    """
+    from perdure.agent import autogpt
+
+    if agent:
+        return autogpt.inherit_agent(agent, environ, goal=goal, model=model)
+    return autogpt.inherit(os.getcwd(), environ, model=model)
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
