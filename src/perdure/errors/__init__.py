@@ -40,6 +40,7 @@ PerdureError
 │   ├── LimitExceeded      a number of ``limits.py`` was passed
 │   ├── ReadOnlyState, StaleView, EditClash, EditOpen
 │   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
+│   ├── ArgumentsUnfit     what a model gives a tool is not what that takes
 │   ├── ToolNotFound       the tool of an action on record is not declared here, or twice
 │   ├── ToolUndeclared     a callable that was never declared as a tool
 │   ├── ProgramNotImportable
@@ -146,6 +147,7 @@ from perdure.errors.store import (
 from perdure.errors.usage import (
     ActionsInFlight,
     ActionUnknown,
+    ArgumentsUnfit,
     BranchLeft,
     CheckpointUnknown,
     ConfigInvalid,
@@ -199,6 +201,7 @@ __all__ = [
     "ActionsInFlight",
     "AddressRefused",
     "Alarmed",
+    "ArgumentsUnfit",
     "BlobMissing",
     "BranchLeft",
     "CheckFailed",

@@ -74,6 +74,17 @@ class ToolInvalid(UsageError):
         super().__init__(f"tool {tool!r} is refused: {reason}")
 
 
+class ArgumentsUnfit(UsageError):
+    """What a model gives a tool is not what that takes; worded for the model, which can ask again."""
+
+    def __init__(self, tool: str, problems: tuple[str, ...], parameters: tuple[str, ...]) -> None:
+        self.tool = tool
+        self.problems = problems
+        self.parameters = parameters
+        takes = f"it takes: {', '.join(parameters)}" if parameters else "it takes no arguments"
+        super().__init__(f"{tool!r} was not called: {'; '.join(problems)}; call it again ({takes})")
+
+
 class ToolNotFound(UsageError):
     """The tool of an action on record is not declared in this process, or more than one has its name."""
 
