@@ -7,7 +7,7 @@ AutoGPT's own names only the keys are taken. Called by `gathering.py`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from io import StringIO
 from typing import Any, Final
 
@@ -24,13 +24,13 @@ _WITH_ADDRESS: Final = "openai:"
 
 
 def read_dotenv(folder: str, environ: Mapping[str, str], *, has_model: bool = False) -> Found:
-    """Return what `folder`'s `.env` says, under `environ`; where there is none, what `environ` says alone.
+    """Return what the `.env` of `folder` or of this user says, under `environ`; without one, what `environ` says alone.
 
     With `has_model` the names of models are passed over: another one is given.
     Raises ConfigInvalid naming file and key; then nothing of it holds.
     """
-    path = os.path.join(folder, FILE)
-    values = _parse(path, read_text(path)) if os.path.lexists(path) else None
+    path = next((path for path in _places(folder, environ) if os.path.lexists(path)), "")
+    values = _parse(path, read_text(path)) if path else None
     ours = {name: text for name, text in environ.items() if text and _is_own(name)}
     if values is None:
         return Found(place=_ENVIRONMENT, **_settings(Source(_ENVIRONMENT), ours, has_model)) if ours else NOTHING
@@ -44,6 +44,14 @@ def read_dotenv(folder: str, environ: Mapping[str, str], *, has_model: bool = Fa
         unknown=tuple(sorted(values.keys() - ENV_ROWS.keys())),
         **_settings(Source(path), settings, has_model),
     )
+
+
+def _places(folder: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield where AutoGPT looks; the first file that is there is the only one that is read."""
+    yield os.path.join(folder, FILE)
+    if home := environ.get("HOME", ""):
+        yield os.path.join(home, ".autogpt", FILE)
+        yield os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "autogpt", FILE)
 
 
 def _is_own(name: str) -> bool:

@@ -37,17 +37,15 @@ class Inherited(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = ""
 
 
-def inherit(
-    folder: str, environ: Mapping[str, str], *, model: str = "", ai_settings: str = "", prompt_settings: str = ""
-) -> Inherited:
-    """Return what AutoGPT's files in `folder` say, where there are any; the last two name files that must be there.
+def inherit(folder: str, environ: Mapping[str, str], *, model: str = "") -> Inherited:
+    """Return what AutoGPT's files in `folder` say, where there are any; one that `.env` names must be there.
 
     A `model` takes the place of both models of `.env`. Raises ConfigInvalid naming file and key.
     """
     dotenv = read_dotenv(folder, environ, has_model=bool(model))
     found = [dotenv]
-    for name, key, given in zip(FILES, _FILE_KEYS, (ai_settings, prompt_settings), strict=True):
-        named = given or dotenv.files.get(key, "")
+    for name, key in zip(FILES, _FILE_KEYS, strict=True):
+        named = dotenv.files.get(key, "")
         path = os.path.join(folder, named or name)
         found.append(read_ai_settings(path) if named or os.path.lexists(path) else NOTHING)
     return Inherited(

@@ -43,6 +43,20 @@ def test_of_another_programs_file_only_the_keys_are_taken(read):
     assert ({}, {"OPENAI_API_KEY": "k"}, {}, ()) == (found.fields, dict(found.variables), found.ignored, found.unknown)
 
 
+def test_a_user_has_a_file_for_all_folders(tmp_path):
+    """In `~/.autogpt`, else among the configurations; the first of all that is there is the only one that is read."""
+    home, here = tmp_path / "home", tmp_path / "here"
+    for folder in (home / ".autogpt", home / ".config" / "autogpt", here):
+        folder.mkdir(parents=True)
+    environ = {"HOME": str(home)}
+    (home / ".config" / "autogpt" / ".env").write_text("FAST_LLM=gpt-4", "utf-8")
+    assert {"fast_model": "openai:gpt-4"} == read_dotenv(str(here), environ).fields
+    (home / ".autogpt" / ".env").write_text("SMART_LLM=gpt-4", "utf-8")
+    assert {"model": "openai:gpt-4"} == read_dotenv(str(here), environ).fields
+    (here / ".env").write_text("MINE=1", "utf-8")
+    assert {} == read_dotenv(str(here), environ).fields
+
+
 def test_what_is_not_filled_in_is_not_set(read):
     """Neither an empty value nor the one of the template."""
     found = read("SMART_LLM=\nAP_SERVER_PORT=1\nOPENAI_API_KEY=your-openai-api-key\nANTHROPIC_API_KEY=")

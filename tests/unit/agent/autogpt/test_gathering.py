@@ -42,9 +42,9 @@ def test_the_files_of_a_folder_make_one_set_of_settings(tmp_path):
 
 
 def test_a_file_that_is_named_must_be_there(tmp_path):
-    """By the caller, or by `.env`, where it counts from the folder of that file."""
+    """In `.env` or in the environment; a relative path counts from the folder."""
     with pytest.raises(ConfigInvalid, match=r"mine\.yaml: cannot be read"):
-        inherit(str(tmp_path), {}, ai_settings="mine.yaml")
+        inherit(str(tmp_path), {"AI_SETTINGS_FILE": "mine.yaml"})
     (tmp_path / ".env").write_text("AI_SETTINGS_FILE=mine.yaml\n", "utf-8")
     with pytest.raises(ConfigInvalid, match=r"mine\.yaml: cannot be read"):
         inherit(str(tmp_path), {})
