@@ -334,6 +334,10 @@ class Model(Protocol):
         """Return the most that `request` may cost; called before it is sent. Sends nothing."""
         ...
 
+    async def aclose(self) -> None:
+        """Let go of connections and processes; called once, when nothing more is asked."""
+        ...
+
 
 class Participant(Protocol):
     """What takes part in a rollback. The state is the first; workspace and effects join later."""

@@ -46,6 +46,10 @@ PerdureError
 │   ├── ProgramNotImportable
 │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
 │   ├── GoalUnknown        the chosen model does not understand this goal
+│   ├── ModelUnknown       no model of that name can be opened
+│   ├── ApiKeyMissing      the model's provider wants a key, and none is set
+│   ├── ExtraMissing       what the model needs is not installed; names the command
+│   ├── ConversationInvalid  the messages of a request are none that a provider takes
 │   ├── KeyReused          the same key with other arguments
 │   ├── KeyMissing         an equal effect without a key is on record
 │   ├── EffectNotAnchored  an effect's outcome could be lost by what comes next
@@ -114,6 +118,11 @@ from perdure.errors.programs import (
     CommandError,
     CommandOutOfTime,
     SandboxUnavailable,
+from perdure.errors.models import (
+    ApiKeyMissing,
+    ConversationInvalid,
+    ExtraMissing,
+    ModelUnknown,
 )
 from perdure.errors.sources import (
     AddressRefused,
@@ -202,6 +211,7 @@ __all__ = [
     "AddressRefused",
     "Alarmed",
     "ArgumentsUnfit",
+    "ApiKeyMissing",
     "BlobMissing",
     "BranchLeft",
     "CheckFailed",
@@ -212,10 +222,12 @@ __all__ = [
     "ConfigInvalid",
     "Conflict",
     "ContentRefused",
+    "ConversationInvalid",
     "Damaged",
     "EditClash",
     "EditOpen",
     "EffectNotAnchored",
+    "ExtraMissing",
     "Fenced",
     "FileUnknown",
     "ForkRefused",
@@ -227,6 +239,7 @@ __all__ = [
     "LimitExceeded",
     "LogDamaged",
     "LoopBlocked",
+    "ModelUnknown",
     "NameTaken",
     "NeedsHuman",
     "NestedAct",
