@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.agent.autogpt.reading import Object, Source, is_object
+from perdure.agent.autogpt.reading import Object, Source, is_list, is_object
 from perdure.model.chat import Call, Message, Result
 
 FINISH: Final = "finish"
@@ -163,6 +163,6 @@ def _thoughts(action: Object, source: Source, key: str) -> str:
 
 
 def _thought(value: object) -> str:
-    if isinstance(value, list):
+    if is_list(value):
         return "".join(f"\n- {_text(item).removeprefix('- ')}" for item in value)
     return _text(value)

@@ -13,6 +13,8 @@ import msgspec
 
 from perdure.agent.settings import AgentSettings
 
+_LISTS: Final = frozenset({"constraints", "resources", "best_practices", "left_out", "allow", "deny", "only"})
+
 
 class Variables(Mapping[str, str]):
     """Environment variables: keys of providers, and addresses. Neither shown nor encoded: they may be secrets."""
@@ -53,8 +55,7 @@ def merge(*parts: Mapping[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():
-            is_list = isinstance(value, tuple)
-            merged[name] = tuple(dict.fromkeys((*merged.get(name, ()), *value))) if is_list else value
+            merged[name] = tuple(dict.fromkeys((*merged.get(name, ()), *value))) if name in _LISTS else value
     return merged
 
 

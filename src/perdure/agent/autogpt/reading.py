@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -19,6 +19,10 @@ from perdure.errors import ConfigInvalid
 from perdure.limits import FOREIGN_FILE_BYTES_MAX
 
 Object = Mapping[str, Any]  # of a JSON or YAML file
+
+_KINDS: Final[dict[type, str]] = {
+    dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number",
+}  # fmt: skip
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -42,7 +46,7 @@ class Source(msgspec.Struct, frozen=True):
         """Return `value` if it is a list; None is an empty one."""
         if value is None:
             return []
-        if not isinstance(value, list):
+        if not is_list(value):
             raise self.refusal(key, f"must be a list, not {_kind(value)}")
         return value
 
@@ -55,8 +59,9 @@ class Source(msgspec.Struct, frozen=True):
         return str(value)
 
     def texts_at(self, value: object, key: str) -> tuple[str, ...]:
-        """Return `value` if it is a list of texts. In YAML, "- a: b" is an object: it is read as the text it was."""
-        return tuple(self._line(item, f"{key}[{place}]") for place, item in enumerate(self.items_at(value, key)))
+        """Return the texts of a list, blank ones left out. In YAML, "- a: b" is an object: it is read as it was."""
+        lines = (self._line(item, f"{key}[{place}]") for place, item in enumerate(self.items_at(value, key)))
+        return tuple(line for line in lines if line.strip())
 
     def flag_at(self, value: object, key: str) -> bool:
         """Return `value` if it is true or false."""
@@ -90,10 +95,7 @@ class Source(msgspec.Struct, frozen=True):
     def _line(self, item: object, key: str) -> str:
         if is_object(item) and item:
             return ", ".join(f"{name}: {self.text_at(part, key)}" for name, part in item.items())
-        text = self.text_at(item, key)
-        if not text.strip():
-            raise self.refusal(key, "is empty; write the text or take the line out")
-        return text
+        return self.text_at(item, key)
 
 
 def read_text(path: str) -> str:
@@ -150,9 +152,17 @@ def read_yaml(path: str) -> Object:
 
 def is_object(value: object) -> TypeGuard[Object]:
     """Whether `value` is a mapping with text for keys."""
-    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
+    return _is_dict(value) and all(isinstance(name, str) for name in value)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether `value` is a list."""
+    return isinstance(value, list)
+
+
+def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
 
 
 def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return "nothing" if value is None else names.get(type(value), type(value).__name__)
+    return "nothing" if value is None else _KINDS.get(type(value), type(value).__name__)

@@ -38,11 +38,16 @@ def test_an_empty_file_says_nothing(path):
     assert ({}, (), ()) == (read_ai_settings(str(path)).fields, read_ai_settings(str(path)).goals, ())
 
 
+def test_a_blank_line_of_a_list_says_nothing(path):
+    """It is left out."""
+    path.write_text("ai_goals: ['', Cook, ' ']\nconstraints: ['']\n", "utf-8")
+    assert (("Cook",), {"constraints": ()}) == (read_ai_settings(str(path)).goals, read_ai_settings(str(path)).fields)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("ai_goals: cook", "ai_goals: must be a list, not text"),
-        ("ai_goals:\n- ''", "ai_goals[0]: is empty; write the text or take the line out"),
         ("ai_goals:\n- [a]", "ai_goals[0]: must be text, not a list"),
         ("ai_name: [Ada]", "ai_name: must be text, not a list"),
         ("ai_name: true", "ai_name: must be text, not true or false"),
