@@ -114,15 +114,16 @@ from perdure.errors.endings import (
     ToolLeftOut,
     Unwound,
 )
-from perdure.errors.programs import (
-    CommandError,
-    CommandOutOfTime,
-    SandboxUnavailable,
 from perdure.errors.models import (
     ApiKeyMissing,
     ConversationInvalid,
     ExtraMissing,
     ModelUnknown,
+)
+from perdure.errors.programs import (
+    CommandError,
+    CommandOutOfTime,
+    SandboxUnavailable,
 )
 from perdure.errors.sources import (
     AddressRefused,
@@ -210,8 +211,8 @@ __all__ = [
     "ActionsInFlight",
     "AddressRefused",
     "Alarmed",
-    "ArgumentsUnfit",
     "ApiKeyMissing",
+    "ArgumentsUnfit",
     "BlobMissing",
     "BranchLeft",
     "CheckFailed",
