@@ -67,9 +67,9 @@ def _settings(source: Source, values: Mapping[str, str], has_model: bool) -> dic
 
 
 def _fitting(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return `fields` without an address that is meant for none of the models."""
+    """Return `fields` with an address only where it is right for every model; it is handed on in any case."""
     models = [fields[name] for name in ("model", "fast_model") if fields.get(name)]
-    if models and not any(model.startswith(_WITH_ADDRESS) for model in models):
+    if not models or not all(model.startswith(_WITH_ADDRESS) for model in models):
         fields.pop("base_url", None)
     return fields
 

@@ -80,9 +80,14 @@ def base_url(source: Source, key: str, value: object, _: Object) -> Fields:
 
 
 def llamafile(source: Source, key: str, value: object, values: Object) -> Fields:
-    """Read the address of a llamafile, in force where the model is one."""
+    """Read the address of a llamafile, in force where the model is one; then the other model has to be one too."""
     address = _address(source, key, value)
-    return {"base_url": address} if is_llamafile(str(values.get("SMART_LLM", ""))) else {}
+    if not is_llamafile(str(values.get("SMART_LLM", ""))):
+        return {}
+    fast_model = str(values.get("FAST_LLM", ""))
+    if fast_model and not is_llamafile(fast_model):
+        raise source.refusal("FAST_LLM", f"{fast_model!r} is not behind {key}, and one address holds for both models")
+    return {"base_url": address}
 
 
 def restriction(source: Source, key: str, value: object, _: Object) -> Fields:

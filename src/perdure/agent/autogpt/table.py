@@ -20,16 +20,16 @@ class Row(msgspec.Struct, frozen=True):
     name: str
     meaning: str  # what it does here, or why it does nothing
     read: Reading | None = None  # its value as fields of AgentSettings
-    variable: str = ""  # its value is handed on under this name, and never recorded
+    variable: str = ""  # its value is handed on under this name
     part: str = ""  # what else it is read for: "goals", "file", "history"
     is_common: bool = False  # files of other programs have it too
 
     @property
     def verdict(self) -> Literal["obeyed", "handed on", "ignored"]:
         """What becomes of it."""
-        if self.variable:
-            return "handed on"
-        return "obeyed" if self.read or self.part else "ignored"
+        if self.read or self.part:
+            return "obeyed"
+        return "handed on" if self.variable else "ignored"
 
 
 _NO_SPEECH: Final = "perdure does not speak"
@@ -55,7 +55,8 @@ ENV: Final = (
     Row("OPENAI_ORGANIZATION", "organisation that OpenAI bills", variable="OPENAI_ORG_ID", is_common=True),
     Row("ANTHROPIC_API_BASE_URL", "address of Anthropic's API", variable="ANTHROPIC_BASE_URL", is_common=True),
     Row("GROQ_API_BASE_URL", "address of Groq's API", variable="GROQ_BASE_URL", is_common=True),
-    Row("OPENAI_API_BASE_URL", "address of an OpenAI-compatible service", read.base_url, is_common=True),
+    Row("OPENAI_API_BASE_URL", "address of an OpenAI-compatible service; it is for models of `openai:` only",
+        read.base_url, variable="OPENAI_API_BASE_URL", is_common=True),
     Row("LLAMAFILE_API_BASE", "address of a llamafile, where `SMART_LLM` is one", read.llamafile),
     Row("SMART_LLM_MODEL", "until 0.4.3, as `SMART_LLM`", read.smart),
     Row("FAST_LLM_MODEL", "until 0.4.3, as `FAST_LLM`", read.fast),

@@ -87,11 +87,27 @@ def test_a_name_of_a_model_tells_its_provider(read, name, model):
 
 
 def test_the_address_of_a_service_is_for_models_that_no_provider_has(read):
-    """Such a model is one of that service; the address does not stand where all models are somebody else's."""
-    there = read("SMART_LLM=my-model\nOPENAI_API_BASE_URL=http://h:1/v1").fields
-    elsewhere = read("SMART_LLM=claude-3\nOPENAI_API_BASE_URL=http://h:1/v1").fields
-    assert {"model": "openai:my-model", "base_url": "http://h:1/v1"} == there
-    assert {"model": "anthropic:claude-3"} == elsewhere
+    """Such a model is one of that service, and the address is recorded with it."""
+    found = read("SMART_LLM=my-model\nOPENAI_API_BASE_URL=http://h:1/v1")
+    assert {"model": "openai:my-model", "base_url": "http://h:1/v1"} == found.fields
+
+
+@pytest.mark.parametrize(
+    "models", ["SMART_LLM=claude-3", "SMART_LLM=gpt-4\nFAST_LLM=claude-3", "RESTRICT_TO_WORKSPACE=True"]
+)
+def test_an_address_that_is_not_for_every_model_is_only_handed_on(read, models):
+    """Where it is looked at for models of OpenAI alone."""
+    found = read(f"{models}\nOPENAI_API_BASE_URL=http://h:1/v1")
+    assert ("base_url" in found.fields, {"OPENAI_API_BASE_URL": "http://h:1/v1"}) == (False, dict(found.variables))
+
+
+def test_a_llamafile_is_both_models_or_none(read):
+    """One address holds for both."""
+    lines = "LLAMAFILE_API_BASE=http://h:1/v1\nSMART_LLM=mistral-7b-instruct-v0.2\nFAST_LLM="
+    both = {"model": "openai:mistral-7b-instruct-v0.2", "fast_model": "openai:mistral-7b-instruct-v0.2"}
+    assert both | {"base_url": "http://h:1/v1"} == read(f"{lines}mistral-7b-instruct-v0.2").fields
+    with pytest.raises(ConfigInvalid, match="FAST_LLM: 'gpt-4o' is not behind LLAMAFILE_API_BASE"):
+        read(f"{lines}gpt-4o")
 
 
 def test_a_given_model_takes_the_place_of_both_models(tmp_path):

@@ -15,7 +15,10 @@ SHELL = ("execute_shell",)
 
 # Name → (lines of the file, fields of the settings that follow).
 ENV_OBEYED = {
-    "OPENAI_API_BASE_URL": ("OPENAI_API_BASE_URL=http://h:1/v1/", {"base_url": "http://h:1/v1"}),
+    "OPENAI_API_BASE_URL": (
+        "OPENAI_API_BASE_URL=http://h:1/v1/\nSMART_LLM=mine",
+        {"base_url": "http://h:1/v1", "model": "openai:mine"},
+    ),
     "LLAMAFILE_API_BASE": (
         "LLAMAFILE_API_BASE=http://h:1/v1\nSMART_LLM=mistral-7b-instruct-v0.2",
         {"base_url": "http://h:1/v1", "model": "openai:mistral-7b-instruct-v0.2"},
