@@ -22,6 +22,8 @@ NAME_BYTES_MAX: Final = 200
 KEY_BYTES_MAX: Final = 1 * KIB
 ERROR_MESSAGE_BYTES_MAX: Final = 8 * KIB
 TOOL_OUTPUT_BYTES_MAX: Final = 64 * MIB
+SECRET_BYTES_MAX: Final = 64 * KIB
+SECRETS_MAX: Final = 256  # that one process knows, texts that have changed included
 
 # --- actions --------------------------------------------------------------------------------------------------------
 ACTION_TIMEOUT_S: Final = 600.0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from perdure.codec import values
+from perdure.codec.redact import redact_text
 from perdure.engine.asking import question_in
 from perdure.engine.forking import ForkPlan, plan_fork
 from perdure.engine.leases import Presence, claim
@@ -115,6 +116,7 @@ def names_of(order: Order, subject: str, *parts: str) -> tuple[str, ...]:
     """
     if order.name:
         return (order.name,)
+    subject, parts = redact_text(subject), tuple(map(redact_text, parts))
     words = re.findall(r"[^\W_]+", subject.lower())
     slug = ""
     for word in words:
@@ -400,7 +402,7 @@ def default_workspace(place: str, name: str) -> str:
 def _message(message_id: str, what: str, text: str) -> Message:
     if not text.strip():
         raise UsageError("say something: the text is empty")
-    return storable_message(Message(id=message_id, what=what, text=text))
+    return storable_message(Message(id=message_id, what=what, text=redact_text(text)))
 
 
 async def _find_unfinished(store: Store, name: str) -> TaskSummary:
@@ -425,7 +427,8 @@ async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver)
     else:
         is_same_place = not found.workspace or found.workspace.endswith(os.sep + _slot(found.name))
     is_same_driver = (recorded.kind, recorded.target, recorded.folder) == (driver.kind, driver.target, driver.folder)
-    return found.goal == order.goal and is_same_place and is_same_driver and _given(recorded) == _given(driver)
+    is_same_goal = found.goal == redact_text(order.goal)
+    return is_same_goal and is_same_place and is_same_driver and _given(recorded) == _given(driver)
 
 
 def _given(driver: Driver) -> bytes:

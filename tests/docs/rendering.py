@@ -29,7 +29,7 @@ GROUPS = {
     "What you hold": ("Runtime", "Task", "Program", "Tool", "Migration", "Milestone", "MilestoneView"),
     "Hooks that reach people": ("Webhook", "CommandHook"),
     "Recovery": ("Strategy", "variations", "Advice", "Rules", "Patience", "HealthRules"),
-    "Values": ("Effect", "EffectKey", "SecretRef", "Outcome", "Succeeded", "Failed", "InDoubt"),
+    "Values": ("Effect", "EffectKey", "Secret", "Outcome", "Succeeded", "Failed", "InDoubt"),
     "How a run ends without a result": (
         "TaskStopped", "TaskPaused", "TaskParked", "NeedsHuman", "ResumeDiverged", "TaskFailed", "TaskCancelled",
         "TaskBusy",

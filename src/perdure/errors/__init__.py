@@ -38,6 +38,7 @@ PerdureError
 ├── UsageError             the call was wrong and nothing was done
 │   ├── Unstorable         a value outside the codec's domain
 │   ├── LimitExceeded      a number of ``limits.py`` was passed
+│   ├── SecretMissing      a secret whose text this process does not know
 │   ├── ReadOnlyState, StaleView, EditClash, EditOpen
 │   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
 │   ├── ArgumentsUnfit     what a model gives a tool is not what that takes
@@ -181,6 +182,7 @@ from perdure.errors.usage import (
     ReadOnlyState,
     RollbackRefused,
     RollbackUnderWay,
+    SecretMissing,
     StaleView,
     StateInvalid,
     StatePathInvalid,
@@ -260,6 +262,7 @@ __all__ = [
     "RolledBack",
     "SandboxUnavailable",
     "SearchFailed",
+    "SecretMissing",
     "ServerLost",
     "ServerRefused",
     "ServerUnavailable",

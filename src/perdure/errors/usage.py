@@ -35,6 +35,17 @@ class LimitExceeded(UsageError):
         super().__init__(f"{what}: {found} is over the maximum of {maximum}")
 
 
+class SecretMissing(UsageError):
+    """A secret whose text this process does not know."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"the text of secret {name!r} is not known here; set the environment variable {name} before the runtime is "
+            f"opened, or bring it: `perdure.Secret({name!r}, text)`"
+        )
+
+
 class ReadOnlyState(UsageError):
     """A write to a view that only reads."""
 
