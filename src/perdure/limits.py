@@ -153,7 +153,8 @@ MCP_TOOLS_MAX: Final = 500  # of one server
 MCP_PAGES_MAX: Final = 50  # of one list of tools
 MCP_STDERR_BYTES: Final = 2 * KIB  # of what a server wrote last, for people
 MCP_TEXT_BYTES_MAX: Final = 8 * MIB  # of one result
-# --- programs that the ready-made agent runs --------------------------------------------------------------------------
+
+# --- programs that the ready-made agent runs ------------------------------------------------------------------------
 COMMAND_S: Final = 120  # how long one may take, where the call does not say
 COMMAND_MAX_S: Final = 600
 COMMAND_END_S: Final = 30.0  # until all that it has started is over, and its output read
