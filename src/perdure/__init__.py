@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from perdure.codec.known import Secret
     from perdure.core.health import HealthRules
     from perdure.core.recovery import Rules
     from perdure.core.retrying import Patience
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from perdure.model.advice import Advice
     from perdure.model.effect import Effect, EffectKey
     from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
-    from perdure.model.secret import SecretRef
     from perdure.model.strategy import Strategy
     from perdure.tools import Tool, tool
 
@@ -78,7 +78,7 @@ _HOME: Final[dict[str, str]] = {
     "Rules": "perdure.core.recovery:Rules",
     "Patience": "perdure.core.retrying:Patience",
     "HealthRules": "perdure.core.health:HealthRules",
-    "SecretRef": "perdure.model.secret:SecretRef",
+    "Secret": "perdure.codec.known:Secret",
     "Outcome": "perdure.model.outcome:Outcome",
     "Succeeded": "perdure.model.outcome:Succeeded",
     "Failed": "perdure.model.outcome:Failed",
@@ -134,7 +134,7 @@ __all__ = [
     "RolledBack",
     "Rules",
     "Runtime",
-    "SecretRef",
+    "Secret",
     "StoreError",
     "Strategy",
     "Succeeded",

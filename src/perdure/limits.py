@@ -22,6 +22,8 @@ NAME_BYTES_MAX: Final = 200
 KEY_BYTES_MAX: Final = 1 * KIB
 ERROR_MESSAGE_BYTES_MAX: Final = 8 * KIB
 TOOL_OUTPUT_BYTES_MAX: Final = 64 * MIB
+SECRET_BYTES_MAX: Final = 64 * KIB
+SECRETS_MAX: Final = 256  # that one process knows, texts that have changed included
 
 # --- actions --------------------------------------------------------------------------------------------------------
 ACTION_TIMEOUT_S: Final = 600.0
@@ -128,3 +130,39 @@ LOG_RETRY_S: Final = 10.0  # after the files could not be written
 
 # --- the ready-made agent -------------------------------------------------------------------------------------------
 AGENT_MOVES_MAX: Final = 100_000
+FOREIGN_FILE_BYTES_MAX: Final = 64 * MIB  # of a file that another agent wrote
+
+# --- pages and searches ---------------------------------------------------------------------------------------------
+PAGE_S: Final = 60.0  # for one page, redirects included
+PAGE_CONNECT_S: Final = 10.0
+PAGE_READ_S: Final = 20.0  # between two pieces of an answer
+PAGE_BYTES_MAX: Final = 4 * MIB  # of one answer, unpacked; what is beyond is not read
+PAGE_ERROR_BYTES_MAX: Final = 64 * KIB  # of an answer that tells of an error
+PAGE_REDIRECTS_MAX: Final = 10
+PAGE_ADDRESSES_MAX: Final = 4  # of one host that are tried, one after the other
+PAGE_TEXT_LETTERS_MAX: Final = 200_000
+PAGE_PASSAGES_LETTERS: Final = 12_000  # of a long page, where it is said what is looked for
+PAGE_LINKS_MAX: Final = 50
+SEARCH_S: Final = 30.0
+SEARCH_RESULTS_MAX: Final = 20
+
+# --- MCP servers ----------------------------------------------------------------------------------------------------
+MCP_OPEN_S: Final = 60.0  # from the start of a server until its tools are known
+MCP_CLOSE_S: Final = 10.0  # the client's own steps take about seven: stdin closed, SIGTERM, SIGKILL
+MCP_TOOLS_MAX: Final = 500  # of one server
+MCP_PAGES_MAX: Final = 50  # of one list of tools
+MCP_STDERR_BYTES: Final = 2 * KIB  # of what a server wrote last, for people
+MCP_TEXT_BYTES_MAX: Final = 8 * MIB  # of one result
+
+# --- programs that the ready-made agent runs ------------------------------------------------------------------------
+COMMAND_S: Final = 120  # how long one may take, where the call does not say
+COMMAND_MAX_S: Final = 600
+COMMAND_END_S: Final = 30.0  # until all that it has started is over, and its output read
+COMMAND_CPU_S: Final = 600  # of each of its processes
+COMMAND_TASKS_MAX: Final = 512  # processes and threads at once
+COMMAND_MEMORY_BYTES: Final = 4096 * MIB  # of each of its processes, and of all together
+COMMAND_FILE_BYTES: Final = 1024 * MIB  # of one file that it writes
+COMMAND_TMP_BYTES: Final = 256 * MIB  # of its private /tmp
+COMMAND_OPEN_FILES: Final = 1024
+COMMAND_OUTPUT_BYTES: Final = 1 * MIB  # that is kept: half of it from the beginning, half from the end
+COMMAND_OUTPUT_READ_BYTES: Final = 256 * MIB  # one that says more is ended

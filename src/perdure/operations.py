@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from perdure.codec import values
+from perdure.codec.redact import redact_text
 from perdure.engine.asking import question_in
 from perdure.engine.forking import ForkPlan, plan_fork
 from perdure.engine.leases import Presence, claim
@@ -43,6 +44,7 @@ from perdure.views.showing import show, word_for
 
 if TYPE_CHECKING:
     from perdure.agent import Agent
+    from perdure.agent.autogpt import Inherited
     from perdure.engine.replay.playing import Replayed
     from perdure.engine.replay.record import Record
     from perdure.engine.replay.rejudging import Rejudgement
@@ -113,6 +115,7 @@ def names_of(order: Order, subject: str, *parts: str) -> tuple[str, ...]:
     """
     if order.name:
         return (order.name,)
+    subject, parts = redact_text(subject), tuple(map(redact_text, parts))
     words = re.findall(r"[^\W_]+", subject.lower())
     slug = ""
     for word in words:
@@ -204,6 +207,18 @@ async def start_program(runtime: Runtime, order: Order, target: str, arguments: 
         new=order.new,
         workspace=order.workspace,
     )
+
+
+def inherit(agent: str, environ: Mapping[str, str], *, goal: str = "", model: str = "") -> Inherited:
+    """Return what a run takes over from AutoGPT: the agent at `agent`, or with "" the files in the working directory.
+
+    Raises ConfigInvalid naming file and key, UsageError for an agent that had finished and is given no new `goal`.
+    """
+    from perdure.agent import autogpt
+
+    if agent:
+        return autogpt.inherit_agent(agent, environ, goal=goal, model=model)
+    return autogpt.inherit(os.getcwd(), environ, model=model)
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -402,7 +417,7 @@ def default_workspace(place: str, name: str) -> str:
 def _message(message_id: str, what: str, text: str) -> Message:
     if not text.strip():
         raise UsageError("say something: the text is empty")
-    return storable_message(Message(id=message_id, what=what, text=text))
+    return storable_message(Message(id=message_id, what=what, text=redact_text(text)))
 
 
 async def _find_unfinished(store: Store, name: str) -> TaskSummary:
@@ -426,7 +441,7 @@ async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver)
         is_same_place = found.workspace == order.workspace
     else:
         is_same_place = not found.workspace or found.workspace.endswith(os.sep + _slot(found.name))
-    is_same = found.goal == order.goal and is_same_place
+    is_same = found.goal == redact_text(order.goal) and is_same_place
     if driver.kind == "agent":  # what it thinks with and what it may do can change on the way
         return is_same and recorded.kind == "agent"
     is_same_driver = (recorded.kind, recorded.target, recorded.folder) == (driver.kind, driver.target, driver.folder)

@@ -334,8 +334,8 @@ class Model(Protocol):
         """Return the most that `request` may cost; called before it is sent. Sends nothing."""
         ...
 
-    async def close(self) -> None:
-        """Free what is open. Closing twice does nothing."""
+    async def aclose(self) -> None:
+        """Let go of connections and processes; called once, when nothing more is asked."""
         ...
 
 

@@ -23,6 +23,7 @@ import http.server
 import importlib
 import json
 import os
+import re
 import select
 import socket
 import struct
@@ -53,7 +54,7 @@ class Answer:
     calls: tuple[tuple[str, Any], ...] = ()  # (name, arguments); arguments that are a text go out as they are
     finish: str = ""  # "" : "tool_calls" with calls, else "stop"
     refusal: str = ""
-    usage: tuple[int, int] | None = None  # tokens in, out; None: a quarter of the bytes
+    usage: tuple[int, int] | None = None  # tokens in, out; None: a quarter of the letters, and 4 for each message
     status: int = 200
     error: dict[str, Any] | None = None  # the body's "error" where the status is none of success
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -283,8 +284,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         counts = {"messages": len(asked.messages), "offers": asked.tools if is_chat else [], "status": answer.status}
         self.server.note({**row, **told, **counts})
         time.sleep(answer.delay_s)
-        if self._answer(answer, asked, key):
-            self.server.note({"number": number, "served": 1})
+        self._number = number
+        self._answer(answer, asked, key)
 
     def _decide(self, asked: Asked, problems: list[str], *, is_chat: bool) -> Answer:
         if self.server.key and self.headers.get("Authorization") != f"Bearer {self.server.key}":
@@ -297,20 +298,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return Answer(status=404, error={"message": f"no such path: {self.path}", "type": "not_found_error"})
         return answer
 
-    def _answer(self, answer: Answer, asked: Asked, key: str) -> bool:
-        """Answer; return whether the whole of it was sent."""
+    def _answer(self, answer: Answer, asked: Asked, key: str) -> None:
         if answer.status != 200:
             error = answer.error or {"message": f"scripted {answer.status}", "type": "scripted_error", "code": None}
             self._send(answer.status, {"error": error}, answer.headers)
-            return True
-        if not asked.body.get("stream"):
-            if answer.cut_after >= 0:
-                return self._reset()
+        elif asked.body.get("stream"):
+            self._stream(answer, asked, key)
+        elif answer.cut_after >= 0:
+            self._reset()
+        else:
             self._send(200, _completion(answer, asked, key), answer.headers)
-            return True
-        return self._stream(answer, asked, key)
 
-    def _stream(self, answer: Answer, asked: Asked, key: str) -> bool:
+    def _stream(self, answer: Answer, asked: Asked, key: str) -> None:
         self.send_response(200)
         headers = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked", **answer.headers}
         for name, value in headers.items():
@@ -318,24 +317,28 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         for count, chunk in enumerate(_chunks(answer, asked, key)):
             if count == answer.cut_after:
-                return self._reset()
+                self._reset()
+                return
             time.sleep(answer.piece_delay_s)
             self._piece(f"data: {json.dumps(chunk)}\n\n".encode())
+        self._note_served()
         self._piece(b"data: [DONE]\n\n")
         self._piece(b"")
-        return True
+
+    def _note_served(self) -> None:
+        """Before the last bytes: a client that has them may ask at once whether it was served."""
+        self.server.note({"number": self._number, "served": 1})
 
     def _piece(self, content: bytes) -> None:
         self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
         self.wfile.flush()
 
-    def _reset(self) -> bool:
+    def _reset(self) -> None:
         """Cut the connection, so that the client sees it."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         with contextlib.suppress(OSError):
             self.connection.close()
-        return False
 
     def _send(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         content = json.dumps(body).encode()
@@ -344,6 +347,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        if self.command == "POST":
+            self._note_served()
         self.wfile.write(content)
 
 
@@ -360,7 +365,11 @@ def _calls(answer: Answer, key: str) -> list[dict[str, Any]]:
 
 def _usage(answer: Answer, asked: Asked) -> dict[str, int]:
     said = answer.text + "".join(json.dumps(call) for call in answer.calls)
-    tokens_in, tokens_out = answer.usage or (len(json.dumps(asked.body)) // 4, len(said) // 4 + 1)
+    heard = sum(4 + len(text_of(each) + json.dumps(each.get("tool_calls", ""))) // 4 for each in asked.messages)
+    tokens_in, tokens_out = answer.usage or (
+        heard + len(json.dumps(asked.body.get("tools", ""))) // 4,
+        len(said) // 4 + 1,
+    )
     return {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
 
 
@@ -384,9 +393,8 @@ def _chunks(answer: Answer, asked: Asked, key: str) -> Iterator[dict[str, Any]]:
         return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
     yield chunk({"role": "assistant", "content": ""})
-    for word in answer.text.splitlines(keepends=True):
-        for piece in word.split(" "):
-            yield chunk({"content": piece if piece.endswith("\n") else f"{piece} "})
+    for piece in re.findall(r"\s*\S+\s*|\s+", answer.text):
+        yield chunk({"content": piece})
     if answer.refusal:
         yield chunk({"refusal": answer.refusal})
     for place, call in enumerate(_calls(answer, key)):

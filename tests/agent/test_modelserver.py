@@ -79,7 +79,7 @@ def test_a_stream_brings_text_and_calls_in_pieces():
     arguments = {0: "", 1: ""}
     for call in (call for delta in deltas for call in delta.get("tool_calls", ())):
         arguments[call["index"]] += call["function"]["arguments"]
-    assert ("[DONE]", "let me see ") == (done, "".join(delta.get("content", "") for delta in deltas))
+    assert ("[DONE]", "let me see") == (done, "".join(delta.get("content", "") for delta in deltas))
     assert ['{"n": 1}', '{"n": 22}'] == list(arguments.values())
     assert "usage" in pieces[-1]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import perdure
+from perdure.agent.autogpt import table
 from perdure.core import strategies
 from perdure.core.classify import elsewhere, rows
 from perdure.core.effects_table import POINTS, RESUME, ROLLBACK
@@ -28,7 +29,7 @@ GROUPS = {
     "What you hold": ("Runtime", "Task", "Program", "Tool", "Migration", "Milestone", "MilestoneView"),
     "Hooks that reach people": ("Webhook", "CommandHook"),
     "Recovery": ("Strategy", "variations", "Advice", "Rules", "Patience", "HealthRules"),
-    "Values": ("Effect", "EffectKey", "SecretRef", "Outcome", "Succeeded", "Failed", "InDoubt"),
+    "Values": ("Effect", "EffectKey", "Secret", "Outcome", "Succeeded", "Failed", "InDoubt"),
     "How a run ends without a result": (
         "TaskStopped", "TaskPaused", "TaskParked", "NeedsHuman", "ResumeDiverged", "TaskFailed", "TaskCancelled",
         "TaskBusy",
@@ -121,6 +122,22 @@ def render_classes() -> str:
     )
 
 
+def render_autogpt() -> str:
+    """Return the tables of `agent/autogpt/table.py`."""
+    return "\n\n".join(
+        "\n".join(
+            [
+                f"## {' and '.join(f'`{file}`' for file in files.split(', '))}",
+                "",
+                "| setting | here | |",
+                "|---|---|---|",
+            ]
+            + [f"| `{row.name}` | {row.verdict} | {row.meaning} |" for row in rows]
+        )
+        for files, rows in table.TABLES.items()
+    )
+
+
 def render_names() -> str:
     """Return a table of public names per group."""
     return "\n\n".join(
@@ -145,6 +162,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "order": ("recovery.md", render_order),
     "classes": ("recovery.md", render_classes),
     "effects": ("../explanation/effects.md", render_effects),
+    "autogpt": ("autogpt-settings.md", render_autogpt),
     "names": ("api.md", render_names),
     "runtime": ("api.md", render_runtime),
     "task": ("api.md", render_task),

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from perdure.model.secret import SecretRef
+from perdure.codec.known import Secret
 
 ZONES = [ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York"), ZoneInfo("UTC"), ZoneInfo("Asia/Kathmandu")]
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=8)  # lone surrogates, NUL, line separators
@@ -39,7 +39,7 @@ LEAVES = (
     | st.timedeltas()
     | _DECIMALS
     | st.uuids()
-    | st.builds(SecretRef, TEXT)
+    | st.builds(Secret.recorded, TEXT)
 )
 _KEY_LEAVES = LEAVES.filter(lambda leaf: not is_nan(leaf))
 KEYS = TEXT | st.recursive(

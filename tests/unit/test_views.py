@@ -15,6 +15,7 @@ import perdure
 from perdure.clock import SystemClock
 from perdure.codec import leaves
 from perdure.codec.entries import pack
+from perdure.codec.known import Secret
 from perdure.core import snapshots
 from perdure.core.fold import FOLD_VERSION
 from perdure.engine.loading import load_fold
@@ -26,7 +27,6 @@ from perdure.model.effect import PRESETS
 from perdure.model.entry import Driver, Header, Raw
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import Holder
-from perdure.model.secret import SecretRef
 from perdure.model.status import TaskSummary
 from perdure.ports import Append, SnapshotHead, StoredAppend
 from perdure.stores.memory import MemoryStore, MemoryWorld
@@ -137,7 +137,7 @@ def findings_of(store):
         ({"$bytes": "no"}, {"$map": [["$bytes", "no"]]}),
         ({"~": ["bytes", "no"]}, {"$map": [["~", ["bytes", "no"]]]}),
         ("a\udcff\\", {"$text": "a\\udcff\\\\"}),
-        (SecretRef("key"), {"$secret": "key"}),
+        (Secret("key"), {"$secret": "key"}),
     ],
 )
 def test_each_value_is_shown_as_plain_json(value, plain):

@@ -107,7 +107,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             yield kit
         finally:
             for model, _ in kit.thinkers.values():
-                await model.close()
+                await model.aclose()
 
     def _provider(self, settings: AgentSettings) -> OpenModel:
         from perdure.llm.opening import open_model

@@ -21,6 +21,7 @@ from perdure.model.move import Move, PolicyView, Remember
 BYTES_PER_TOKEN: Final = 3  # of English text about four; few enough that a request is not too long unseen
 WINDOW_USUAL: Final = 32_000  # tokens, where nobody says how many a model takes
 FULL: Final = 0.75  # of the window: from here on the conversation is condensed,
+KNOWN: Final = 0.9  # of what a model has refused as too long: so much is taken for its window
 KEPT: Final = 0.35  # to this share, newest messages first
 LINE_MAX: Final = 160  # letters that are left of a message
 LINES_MAX, LINES_MIN = 200, 5  # that are left of older messages; half of what is kept, at most
@@ -78,8 +79,10 @@ def heard(view: PolicyView) -> Iterator[Move]:
 
         def heed(memory: Memory) -> None:
             memory["advised"] = attempt
-            if is_long:
-                condense(memory, size_of(memory["messages"]) // 2)
+            if is_long:  # what was too long once is not tried again
+                size = size_of(memory["messages"])
+                memory["room"] = min(memory.get("room", size), int(size * KNOWN))
+                condense(memory, int(size * KEPT))
             else:
                 memory["messages"].append(Message(role="user", text=text))
 
@@ -108,7 +111,7 @@ def fitted(view: PolicyView, kit: Kit) -> Iterator[Move]:
     """Condense the conversation where the next request would come near the model's window."""
     window = window_of(view, kit)
     offers = len(json.dumps(plain(view.memory["offers"])))
-    room = window * BYTES_PER_TOKEN - offers
+    room = min(window * BYTES_PER_TOKEN - offers, view.memory.get("room", window * BYTES_PER_TOKEN))
     is_full = size_of(view.memory["messages"]) > room * FULL
     if is_full and view.memory.get("fitted") != view.memory["turn"]:  # once a turn: what is left may be too much still
         turn = view.memory["turn"]

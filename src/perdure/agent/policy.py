@@ -10,9 +10,12 @@ It keeps nothing itself, so it goes on after a kill where memory says. Pure. Dri
     offers     what the model may call (`model.chat.Offer`)
     turn       replies so far; a call is numbered TURN.PLACE
     heard      words of people that are in the conversation · advised: the call of the program whose advice is
-    hidden     settings as tools get them · is_warned: of the budget
+    hidden     settings as tools get them · is_warned: of the budget · room: bytes that a request may have, as learned
     ahead      the prompt strategy's own: steps, checks, ways, errands, lessons
     claim      what is said to be reached and not judged yet · claimed: the turn that has said so last
+    summary    lines that stand for messages that are left out · fitted: the turn in which that was last done
+    counted    the turn that was last counted as a failure · plans, replans: how many were made
+    settings   as they are now, where they have changed since the start
     plan, step, done, todo, marks, said, reached
 """
 

@@ -19,6 +19,10 @@ from perdure.model.move import PolicyView
 EVIDENCE_MAX: Final = 12_000  # letters of what was done that a judge is shown
 SHARE_MAX: Final = 1_500  # letters of one call and its result
 
+HABITS: Final = (
+    "Paths of files are relative to your workspace. What you did before stands in this conversation, also when the "
+    "program was interrupted: do not do it again. A call that was interrupted says so; find out what it has done."
+)
 CHECKS: Final = (
     'Give each a check by which a machine can tell that it is reached: {"kind": "file_exists", "path": …}, '
     '{"kind": "text_contains", "path": …, "text": …}, {"kind": "json_valid", "path": …, "keys": […]}, '
@@ -35,8 +39,7 @@ def persona(view: PolicyView, kit: Kit, approach: Approach) -> str:
         approach.manner,
         "Small steps are safer: do one small thing at a time." if view.strategy.change == "smaller_steps" else "",
         "Nobody is watching: decide for yourself, and ask people only what you cannot find out.",
-        "Paths of files are relative to your workspace. What you did before stands in this conversation, also when the "
-        "program was interrupted: do not do it again. A call that was interrupted says so; find out what it has done.",
+        HABITS,
         _listed("Constraints", settings.constraints),
         _listed("Resources", settings.resources),
         _listed("Best practices", settings.best_practices),

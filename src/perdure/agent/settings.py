@@ -32,9 +32,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     left_out: tuple[str, ...] = ()  # names of tools that are not
     allow: tuple[str, ...] = ()  # patterns of calls that need no permission: "read_file({workspace}/**)"
     deny: tuple[str, ...] = ()  # patterns of calls that are refused
+    only: tuple[str, ...] = ()  # of a tool that one of these names, a call that fits none of them is refused
     continuous: bool = False  # what would ask is allowed, and the journal says so
     continuous_limit: int = 0  # so many calls of tools, then a person is asked; 0: without a limit
     network: bool = False  # whether programs in the sandbox may use it
+    allow_private_network: bool = False  # whether tools of the web may read addresses of this machine and its network
+    sandbox: str = ""  # "required": nothing is run where it cannot be isolated; "off": nothing is isolated
     restrict_to_workspace: bool = True
     search: str = ""  # "ddgs", "tavily", "serper"; empty: what there is a key for, else ddgs
     mcp: str = ""  # path of the file that names MCP servers

@@ -16,11 +16,12 @@ from perdure.agent.kit import Kit
 from perdure.agent.memory import plain
 from perdure.agent.permits import Questions, permits
 from perdure.agent.thinking import request_of
+from perdure.errors import ArgumentsUnfit
 from perdure.model.move import Act, AskAll, Judge, Move, PolicyView, Remember, Say, Together
 from perdure.tools import Tool
 from perdure.tools.builtin.shell import effect_of
 from perdure.tools.builtin.shown import shown
-from perdure.tools.offering import ArgumentsUnfit, fit
+from perdure.tools.offering import fit
 
 SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
 FAILING: Final = "the calls of a turn bring something"
@@ -94,15 +95,15 @@ def _unfit(view: PolicyView, kit: Kit, call: Call) -> str:
     offers = {offer["name"]: offer for offer in view.memory["offers"]}
     name = call["name"]
     if name in kit.tools and kit.tools[name].name in offers:
-        return _misfit(kit.tools[name], call)
+        return _misfit(view, kit.tools[name], call)
     if name in offers:
         return people.complaint(call, offers[name])
     return f"there is no tool {name!r}; there are: {', '.join(sorted(offers))}"
 
 
-def _misfit(tool: Tool[..., Any], call: Call) -> str:
+def _misfit(view: PolicyView, tool: Tool[..., Any], call: Call) -> str:
     try:
-        fit(tool, call["arguments"])
+        fit(tool, call["arguments"], view.workspace)
     except ArgumentsUnfit as unfit:
         return str(unfit)
     return ""

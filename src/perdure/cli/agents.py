@@ -1,4 +1,4 @@
-"""What a person sets of the ready-made agent: by flags, by settings, by the files of AutoGPT. Used by run and resume."""
+"""What a person sets of the ready-made agent: flags, settings, AutoGPT's files. Used by run and resume."""
 
 from __future__ import annotations
 

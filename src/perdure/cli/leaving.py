@@ -14,6 +14,7 @@ import threading
 from typing import Any, Final, NoReturn
 
 from perdure.cli.exits import PAUSED
+from perdure.cli.masking import Masked
 from perdure.cli.terminal import complain
 
 _NAME = "perdure-tool"
@@ -53,5 +54,7 @@ def leave_now() -> NoReturn:
     """End the process here, whatever runs: as safe as a kill, since what counts is on record."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # gone, closed, or in the middle of a write
+            if isinstance(stream, Masked):
+                stream.finish()
             stream.flush()
     os._exit(PAUSED)

@@ -15,6 +15,9 @@ import time
 from collections.abc import Sequence
 from typing import IO, Any, Final, Literal
 
+from perdure.cli import masking
+from perdure.codec.redact import redact
+
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _STATUS_EVERY_S: Final = 0.05
 _COLUMN_MIN: Final = 24  # characters that a column keeps on a narrow terminal; the last one gives way first
@@ -37,6 +40,7 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    masking.mask_output()
 
 
 def as_text(argument: str) -> str:
@@ -99,6 +103,7 @@ def say_bytes(line: bytes) -> None:
     status.clear()
     sys.stdout.flush()
     binary = getattr(sys.stdout, "buffer", None)
+    line = redact(line)
     if binary is None:  # a stream of text only, as in some tests and notebooks
         sys.stdout.write(line.decode())
     else:

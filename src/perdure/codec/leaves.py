@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from perdure.codec import values
+from perdure.codec.known import process
 from perdure.codec.redact import redact
 from perdure.codec.scalars import INT_PLAIN
 from perdure.errors import CodecError, LimitExceeded
@@ -83,25 +84,33 @@ def encode(
     value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None = None
 ) -> bytes:
     """Return the bytes of `value` after redaction, its big leaves given to `leaf`."""
-    return _encode(redact(value), leaf, special)
+    learned, blobs = process.learned, len(leaf.blobs)
+    raw = _encode(redact(value), leaf, special)
+    return raw if process.learned == learned else _encode_again(value, leaf, special, blobs)
 
 
 def encode_whole(value: object) -> bytes:
-    """Return the bytes of `value` in one piece, for a snapshot; its big leaves are named, as in the journal."""
-    return values.encode(redact(value), leaf=LeafWriter(), leaf_min=REFERENCE_FROM_BYTES)
+    """Return the bytes of `value` in one piece, for a snapshot; its big leaves are named, as in the journal.
+
+    What was folded was redacted on its way in, and a snapshot says what the journal says.
+    """
+    return values.encode(value, leaf=LeafWriter(), leaf_min=REFERENCE_FROM_BYTES)
 
 
 def record(value: object, leaf: LeafWriter) -> tuple[bytes, object]:
     """Return the bytes of `value` and the value that a reader of them will get, which shares no container with it."""
     value = redact(value)
-    raw = _encode(value, leaf)
+    raw = encode(value, leaf)
     return raw, value if type(value) in _IMMUTABLE else decode(raw, leaf.blobs)
 
 
 def encode_patch(operations: Iterable[Op], leaf: LeafWriter) -> bytes:
-    """Return `encode(ops_to_value(operations), leaf)`, without walking through the shell of each operation."""
+    """Return `encode(ops_to_value(operations), leaf)`, without walking through the shell of each operation.
+
+    The views have redacted what they wrote: to do it again could only make the patch say something else than the state.
+    """
     wires: list[Any] = []
-    for kind, path, *parts in cast("list[list[Any]]", redact(ops_to_value(operations))):
+    for kind, path, *parts in cast("list[list[Any]]", ops_to_value(operations)):
         wires.append([kind, [_to_wire(step, leaf) for step in path], *[_to_wire(part, leaf) for part in parts]])
     return leaf.finish(_encode_json(wires))
 
@@ -212,6 +221,15 @@ def _encode(
     if is_short_text and not leaf.has_references:
         return _encode_json(value)  # what the walk would come to
     return leaf.finish(values.encode(value, leaf=leaf, leaf_min=REFERENCE_FROM_BYTES, special=special))
+
+
+def _encode_again(
+    value: object, leaf: LeafWriter, special: Callable[[object, tuple[object, ...]], object] | None, blobs: int
+) -> bytes:
+    """Encode anew: in mid-value something said that it is secret, and its text may stand elsewhere in it."""
+    for digest in list(leaf.blobs)[blobs:]:
+        del leaf.blobs[digest]
+    return _encode(redact(value), leaf, special)
 
 
 def _to_wire(value: object, leaf: LeafWriter) -> object:

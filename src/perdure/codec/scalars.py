@@ -7,6 +7,7 @@ of `MALFORMED` for any shape that its writer does not make: each value has one w
 
 from __future__ import annotations
 
+import contextlib
 import re
 from base64 import b64decode
 from binascii import b2a_base64
@@ -21,9 +22,10 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from perdure.errors import Unstorable
+from perdure.codec.known import Secret, process, sealed_name
+from perdure.codec.masks import mask_of
+from perdure.errors import Unstorable, UsageError
 from perdure.limits import LEAF_BYTES_MAX, NESTING_MAX
-from perdure.model.secret import SecretRef
 
 Value: TypeAlias = Any  # a value of the domain
 Wire: TypeAlias = Any  # what JSON knows: None, bool, int, float, str, list, dict with str keys
@@ -70,7 +72,17 @@ def write_foreign(value: object, path: Path, walk: Walk) -> Wire:
         replaced = walk.special(value, path)
         if replaced is not NotImplemented:
             return replaced
+    if hasattr(type(value), "get_secret_value"):
+        return _write_sealed(value, path)
     raise Unstorable(path, type_name(value), "as a key or member" if walk.is_key else "")
+
+
+def _write_sealed(value: Any, path: Path) -> str:  # noqa: ANN401 - pydantic's SecretStr or SecretBytes
+    """Return the mask of a value that says of itself that it is secret, and see to it that it is masked everywhere."""
+    name = sealed_name(path)
+    with contextlib.suppress(UsageError):  # too short to be found in other texts: here it is masked all the same
+        process.know(name, value.get_secret_value())
+    return mask_of(name)
 
 
 def check_str(value: str, path: Path, _walk: Walk) -> str:
@@ -162,9 +174,9 @@ def _write_decimal(value: Decimal, path: Path, walk: Walk) -> Wire:
     return tagged("decimal", _decimal_text(value))
 
 
-def _write_secret(value: SecretRef, path: Path, _walk: Walk) -> Wire:
+def _write_secret(value: Secret, path: Path, _walk: Walk) -> Wire:
     if type(value.name) is not str:
-        raise Unstorable(path, "SecretRef", "its name is not text")
+        raise Unstorable(path, "Secret", "its name is not text")
     return tagged("secret", _write_str(value.name, path, _PLAIN))
 
 
@@ -256,8 +268,8 @@ def _read_uuid(text: str) -> UUID:
     return value
 
 
-def _read_secret(name: Wire) -> SecretRef:
-    return SecretRef(_read_str(name))
+def _read_secret(name: Wire) -> Secret:
+    return Secret.recorded(_read_str(name))
 
 
 def _read_str(wire: Wire) -> str:
@@ -283,7 +295,7 @@ WRITERS: Final[dict[type, Writer]] = {
     timedelta: lambda value, _path, _walk: tagged("timedelta", value.days, value.seconds, value.microseconds),
     Decimal: _write_decimal,
     UUID: lambda value, _path, _walk: tagged("uuid", str(value)),
-    SecretRef: _write_secret,
+    Secret: _write_secret,
 }
 
 READERS: Final[dict[str, Callable[..., Value]]] = {

@@ -1,7 +1,7 @@
 """The value codec: each value of user code (state, messages, arguments, results) as strict JSON, losslessly.
 
 Domain: None, bool, int of any size, float, str (lone surrogates too), bytes, list, tuple, dict, set,
-frozenset, datetime, date, time, timedelta, Decimal, UUID, SecretRef; keys and members of any hashable one of
+frozenset, datetime, date, time, timedelta, Decimal, UUID, Secret; keys and members of any hashable one of
 these, except NaN, which equals nothing and could never be found again. EXACT types only: a subclass would come
 back as something else, so it is refused (Unstorable, with path and type). Refused as well: more than
 NESTING_MAX levels (so also what holds itself), a str, bytes or int over LEAF_BYTES_MAX, a time zone that is
@@ -31,6 +31,7 @@ from uuid import UUID
 import msgspec
 
 from perdure.codec import scalars
+from perdure.codec.known import Secret
 from perdure.codec.scalars import (
     INT_PLAIN,
     MARK,
@@ -45,7 +46,6 @@ from perdure.codec.scalars import (
 )
 from perdure.errors import CodecError, UnknownTag, Unstorable
 from perdure.limits import LEAF_BYTES_MAX, NESTING_MAX
-from perdure.model.secret import SecretRef
 
 __all__ = [
     "LEAF_MIN", "Leaf", "Path", "Resolve", "Special", "Value", "Wire",
@@ -384,7 +384,7 @@ _WRITERS: Final[dict[type, scalars.Writer]] = {
 
 _COPIERS: Final[dict[type, scalars.Writer]] = {
     **dict.fromkeys((NoneType, bool, float, date, timedelta, Decimal, UUID), _copy_same),
-    **dict.fromkeys((int, datetime, time, SecretRef), _copy_checked),
+    **dict.fromkeys((int, datetime, time, Secret), _copy_checked),
     str: scalars.check_str,
     bytes: scalars.check_bytes,
     list: _copy_list,

@@ -12,6 +12,7 @@ from operator import is_not
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from perdure.codec import values
+from perdure.codec.redact import redact
 from perdure.codec.values import Path
 from perdure.errors import ReadOnlyState
 from perdure.limits import NESTING_MAX
@@ -125,8 +126,8 @@ class View:
         return item if show is None else show(item, self, hint)
 
     def _copy_in(self, value: object, path: Path) -> Any:
-        """Return a checked copy of what is to stand at `path`; of a view, what it shows."""
-        return values.copy(value, path, View._copy_shown, nesting_max=STATE_NESTING_MAX)
+        """Return a checked copy of what is to stand at `path`, less known secrets; of a view, what it shows."""
+        return values.copy(redact(value), path, View._copy_shown, nesting_max=STATE_NESTING_MAX)
 
     @staticmethod
     def _copy_shown(value: object, path: Path) -> Any:

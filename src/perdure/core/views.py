@@ -26,6 +26,7 @@ from types import NoneType
 from typing import Any, Final, Self, SupportsIndex, cast
 from uuid import UUID
 
+from perdure.codec.redact import redact
 from perdure.codec.values import check_key, same
 from perdure.core.container import SHOWN, View, clone
 from perdure.errors import StaleView
@@ -61,6 +62,7 @@ class MapView(View, MutableMapping[Any, Any]):
         old = node.get(key, _ABSENT)
         if self._shows(value, old):  # what `state["list"] += […]` ends with
             return
+        key = redact(key)
         check_key(key, path)
         place = (*path, key)
         item = self._copy_in(value, place)
@@ -334,7 +336,7 @@ class SetView(View, MutableSet[Any]):
     def update(self, *others: Iterable[Any]) -> None:
         """Add the members of `others`."""
         node = self._node
-        added = frozenset(member for member in chain(*others) if member not in node)
+        added = frozenset(member for member in redact(list(chain(*others))) if member not in node)
         keep, path = self._writing()
         for member in added:
             check_key(member, path)

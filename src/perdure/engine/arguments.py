@@ -2,7 +2,7 @@
 
 A view of the state is written as its path and seq, never copied into the journal; a list that holds views in a row (a
 history with one new message) as runs. So a loop that passes its whole history each turn writes the same bytes each
-turn. The tool gets a plain copy.
+turn. The tool gets a plain copy. Known secrets are recorded and digested as their masks; the tool gets them whole.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from perdure.codec import leaves, values
+from perdure.codec.known import process
 from perdure.codec.leaves import LeafWriter
 from perdure.codec.redact import redact
 from perdure.core import container, relative
@@ -55,28 +56,39 @@ def record(arguments: dict[str, object], touched: Touched, seq: int, *, keyed: b
     """
     if _LEAVES.issuperset(map(type, arguments.values())):
         return _record_leaves(arguments, base)
+    learned = process.learned
+    recorded = _record(arguments, touched, seq, keyed=keyed, base=base)
+    if process.learned != learned:  # one of them said that it is secret: its text may stand in others
+        return _record(arguments, touched, seq, keyed=keyed, base=base)
+    return recorded
+
+
+def _record(arguments: dict[str, object], touched: Touched, seq: int, *, keyed: bool, base: str) -> Recorded:
+    clear = cast("dict[str, object]", redact(arguments))
     shaping = _Shaping(seq)
     shaped = {
         name: shaping.list_of(cast("list[object]", value)) if type(value) is list else value
-        for name, value in arguments.items()
+        for name, value in clear.items()
     }
     raw = leaves.encode(shaped, shaping.writer, special=shaping)
     if not shaping.has_views:
-        return Recorded(raw, digest(arguments, base), arguments, shaping.writer.blobs)
+        return Recorded(raw, digest(clear, base), arguments, shaping.writer.blobs)
 
     def mark(view: View) -> object:
         path = container.View.path_of(view)
         return "view of the state", path, 0 if keyed else touched.last(path)
 
     plain = _replace(arguments, container.View.plain_of)
-    return Recorded(raw, digest(arguments, base, mark), plain, shaping.writer.blobs)
+    return Recorded(raw, digest(clear, base, mark), plain, shaping.writer.blobs)
 
 
 def digest(value: object, base: str, mark: Callable[[View], object] | None = None) -> bytes:
     """Return the digest by which a call's arguments, or an item of a loop, are told from others.
 
     Texts of workspace `base` count by their place in it, "" leaves them as they are; a view counts as `mark` says.
+    A secret counts by its name: the digest tells nothing of its text, and a changed one makes no other call.
     """
+    value = redact(value)
     marked = value if mark is None else _replace(value, mark)
     return _digest_of(values.canonical(marked), value, base, mark)
 
@@ -84,12 +96,11 @@ def digest(value: object, base: str, mark: Callable[[View], object] | None = Non
 def _record_leaves(arguments: dict[str, object], base: str) -> Recorded:
     """Record arguments without containers: where they are small and in order, their canonical bytes serve twice."""
     writer = LeafWriter()
-    canonical = values.canonical(arguments)
-    is_as_recorded = (
-        len(canonical) <= BLOB_FROM_BYTES and list(arguments) == sorted(arguments) and redact(arguments) is arguments
-    )
-    raw = canonical if is_as_recorded else leaves.encode(arguments, writer)
-    return Recorded(raw, _digest_of(canonical, arguments, base), arguments, writer.blobs)
+    clear = cast("dict[str, object]", redact(arguments))
+    canonical = values.canonical(clear)
+    is_as_recorded = len(canonical) <= BLOB_FROM_BYTES and list(clear) == sorted(clear)
+    raw = canonical if is_as_recorded else leaves.encode(clear, writer)
+    return Recorded(raw, _digest_of(canonical, clear, base), arguments, writer.blobs)
 
 
 class _Run(msgspec.Struct, frozen=True):

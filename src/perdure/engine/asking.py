@@ -14,6 +14,7 @@ import shlex
 import msgspec
 
 from perdure.codec import values
+from perdure.codec.redact import cut_redacted, redact_text
 from perdure.core import awaiting
 from perdure.core.fold import Fold
 from perdure.engine.ending import next_line, tell_stopped
@@ -22,7 +23,7 @@ from perdure.engine.session import Session
 from perdure.errors import NothingAsked, StopRequested, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX, TICK_S
 from perdure.model import entry as e
-from perdure.model.ids import check_key, cut_text, plain_text
+from perdure.model.ids import check_key, plain_text
 from perdure.ports import Message
 
 
@@ -41,7 +42,7 @@ async def ask(session: Session, question: str, key: str, wait_s: float) -> str:
     Raises StopRequested, by which the program is left, where there is none by then.
     """
     document = session.fold.document
-    text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
+    text = cut_redacted(question, ERROR_MESSAGE_BYTES_MAX)
     if key in document.answers:
         return document.answers[key]
     asked = StopRequested(session.task, "question", text, key)
@@ -96,7 +97,7 @@ def put_word(session: Session, message: Message) -> None:
         return
     key = awaiting.asked_key(session.fold.document, session.fold.ledger)
     if key or awaiting.waits_for_word(session.fold.ledger):
-        answer = msgspec.Raw(values.encode(message.text))
+        answer = msgspec.Raw(values.encode(redact_text(message.text)))
         session.put(e.QuestionAnswered(answer=answer, by="person", key=key))
 
 

@@ -9,6 +9,7 @@ import shlex
 from datetime import UTC, datetime
 from typing import Any, Never
 
+from perdure.codec.redact import cut_redacted
 from perdure.core import awaiting, resume
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
@@ -24,14 +25,13 @@ from perdure.errors import (
 )
 from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
-from perdure.model.ids import cut_text
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock
 
 
 async def ask_person(session: Session, question: str, reason: Any, action: str = "", key: str = "") -> None:  # noqa: ANN401 - a member of QuestionAsked.reason
     """Write the question; the task waits for its answer. Where nobody can be asked it fails instead: TaskFailed."""
-    text = cut_text(question, ERROR_MESSAGE_BYTES_MAX)
+    text = cut_redacted(question, ERROR_MESSAGE_BYTES_MAX)
     if session.world.rules.unattended:
         await fail(session, text)
     session.put(e.QuestionAsked(question=text, reason=reason, action=action, key=key))
@@ -97,7 +97,7 @@ async def pause(session: Session, by: Any, reason: str) -> None:  # noqa: ANN401
 
 async def park(session: Session, until: int, reason: str) -> Never:
     """Nothing can be done until `until`: the process need not wait for it."""
-    text = cut_text(reason, ERROR_MESSAGE_BYTES_MAX)
+    text = cut_redacted(reason, ERROR_MESSAGE_BYTES_MAX)
     session.put(e.TaskParkedEntry(until=until, reason=text))
     await session.commit()
     tell_stopped(session)

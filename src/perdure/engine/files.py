@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from perdure.codec.redact import cut_redacted
 from perdure.config import load_config
 from perdure.core.fold import Fold
 from perdure.core.manifest import Manifest
@@ -32,7 +33,7 @@ from perdure.errors import Damaged, WorkspaceInvalid
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX, PROCESSES_GRACE_S
 from perdure.model import entry as e
 from perdure.model.files import FileChange, Uncovered
-from perdure.model.ids import cut_text, plain_text
+from perdure.model.ids import plain_text
 from perdure.model.ledger import OpenAction
 from perdure.ports import Store
 from perdure.tools import Tool
@@ -134,7 +135,7 @@ class Files:
         error = looking.exception()
         if error is not None:
             text = f"the files of {job.tool.name} ({job.action}) were not taken in: {error}"
-            self._session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX)))
+            self._session.put(e.NoteWritten(text=cut_redacted(text, ERROR_MESSAGE_BYTES_MAX)))
             self._session.tell("note", text=text)
         return cancelled
 
@@ -199,7 +200,7 @@ class Files:
         if done:
             named = ", ".join(done[:_PATHS_NAMED_MAX])
             text = f"{len(done)} path(s) of the workspace were lost and are back from the store: {named}"
-            self._session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX)))
+            self._session.put(e.NoteWritten(text=cut_redacted(text, ERROR_MESSAGE_BYTES_MAX)))
             self._session.tell("note", text=text)
 
     async def _mend_first(self) -> None:
@@ -364,7 +365,7 @@ class Files:
         ended = await in_thread(lambda: processes.end(session.task, PROCESSES_GRACE_S, session.world.clock, action))
         if ended:
             text = f"ended before files go back: {', '.join(one.command for one in ended[:_PATHS_NAMED_MAX])}"
-            session.put(e.NoteWritten(text=cut_text(plain_text(text), ERROR_MESSAGE_BYTES_MAX)))
+            session.put(e.NoteWritten(text=cut_redacted(plain_text(text), ERROR_MESSAGE_BYTES_MAX)))
             session.tell("note", text=text)
             await self._look(self._known_paths(), ended[-1].action)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.codec.redact import cut_redacted, redact, redact_text
 from perdure.core.briefing import brief
 from perdure.engine import asking, marking
 from perdure.engine.session import Session
@@ -16,7 +17,7 @@ from perdure.errors import StopRequested, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.advice import NO_ADVICE, Advice
-from perdure.model.ids import check_name, check_text, cut_text, plain_text
+from perdure.model.ids import check_name, check_text, plain_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
 
@@ -122,7 +123,7 @@ class Handle:
         session.gate("plan", self._lap)
         if isinstance(steps, str):
             raise UsageError(f"a plan is a list of steps, not {steps!r}")
-        plan = tuple(plain_text(check_text(step, "step")) for step in steps)
+        plan = tuple(redact_text(plain_text(check_text(step, "step"))) for step in steps)
         self._adopted += 1
         document = session.fold.document
         if document.plan == plan or (session.is_replaying and self._adopted <= document.plans):
@@ -139,7 +140,7 @@ class Handle:
         """
         session = self._session
         session.gate(f"step {name!r}", self._lap)
-        check_name(name, "step name")
+        name = redact_text(check_name(name, "step name"))
         self._steps += 1
         document = session.fold.document
         if document.step == name or (session.is_replaying and self._steps <= document.steps):
@@ -156,7 +157,7 @@ class Handle:
         check_text(text, "note")
         writer = LeafWriter()
         raw = msgspec.Raw(leaves.encode(fields, writer)) if fields else e.NOTHING
-        session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
+        session.put(e.NoteWritten(text=cut_redacted(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
         await session.commit()
         session.tell("note", text=text, **fields)
 
@@ -164,8 +165,8 @@ class Handle:
         """State something verified; it survives every rollback."""
         session = self._session
         session.gate("fact", self._lap)
-        source = plain_text(check_text(source, "source"))
-        text = cut_text(check_text(text, "fact"), ERROR_MESSAGE_BYTES_MAX)
+        source = redact_text(plain_text(check_text(source, "source")))
+        text = cut_redacted(check_text(text, "fact"), ERROR_MESSAGE_BYTES_MAX)
         if text not in session.fold.ledger.facts:
             session.put(e.FactStated(text=text, source=source))
             await session.commit()
@@ -180,15 +181,15 @@ class Handle:
         """
         session = self._session
         session.gate("question", self._lap)
-        check_text(question, "question")
-        known_by = asking.key_of(session, self._lap, question, key)
+        question = redact_text(check_text(question, "question"))
+        known_by = asking.key_of(session, self._lap, question, redact(key))
         asking.refuse_again(self._asked, known_by)
         return await asking.ask(session, question, known_by, wait_s)
 
     async def fail(self, reason: str) -> Never:
         """End the task as failed; its scene is kept."""
         self._session.gate("fail", self._lap)
-        raise StopRequested(self.id, "fail", cut_text(reason, ERROR_MESSAGE_BYTES_MAX))
+        raise StopRequested(self.id, "fail", cut_redacted(reason, ERROR_MESSAGE_BYTES_MAX))
 
     # --- time and chance, recorded ----------------------------------------------------------------------------------
     def now(self) -> int:

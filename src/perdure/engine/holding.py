@@ -17,6 +17,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.codec.redact import redact
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine import beat, crashpoints, leases
@@ -142,7 +143,7 @@ class Holding:
         summary = TaskSummary(
             task=fold.task, name=started.name, goal=started.goal, status="running", started_at=now, changed_at=now
         )
-        writer = LeafWriter()
+        writer, state = LeafWriter(), redact(state)
         raw = msgspec.Raw(leaves.encode(state, writer))
         fold.tree.root.update(state)
         self._opening.add(fold.task)

@@ -19,13 +19,14 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.codec.redact import cut_redacted
 from perdure.core.milestones import Seen, has_open_effect, is_draft, is_known, marked, milestones_after, waits_for
 from perdure.engine.boundary import Boundary
 from perdure.engine.session import Session, current_tool
 from perdure.errors import ActionsInFlight, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
-from perdure.model.ids import check_name, cut_text
+from perdure.model.ids import check_name
 
 if TYPE_CHECKING:
     from perdure.engine.outcomes import Ending, Work
@@ -176,7 +177,7 @@ def _ask_functions(session: Session, view: MilestoneView) -> None:
             session.milestones = tuple(other for other in session.milestones if other is not one)
             text = f"milestone {one.name!r} is not asked any more: {type(caught.error).__name__}: {caught.error}"
             fields = msgspec.Raw(leaves.encode({_FAILED: one.name}, LeafWriter()))
-            session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX), fields=fields))
+            session.put(e.NoteWritten(text=cut_redacted(text, ERROR_MESSAGE_BYTES_MAX), fields=fields))
             session.untold.append(("note", {"text": text}))
         elif name is not None and not is_known(session.fold.document, name):
             _put_all(session, (marked(name, f"milestone {one.name}"),))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from perdure.codec import leaves, values
+from perdure.codec.redact import redact
 from perdure.engine.driving import Drivable
 from perdure.engine.ending import hand_back_line
 from perdure.engine.loading import blobs_of, read_entry
@@ -72,8 +73,9 @@ def canonical_arguments(arguments: e.Raw) -> bytes:
 
 
 def checked_arguments(program: Drivable, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `args`, checked against the signature where there is one."""
-    return plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
+    """Return a copy of `args`, checked against the signature where there is one, as it will be recorded."""
+    given = plain_args(cast("Program[..., Any]", program), args) if isinstance(program, Program) else dict(args)
+    return cast("dict[str, Any]", redact(given))
 
 
 def recorded_arguments(session: Session) -> dict[str, Any]:

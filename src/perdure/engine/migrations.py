@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from perdure.codec import values
+from perdure.codec.redact import redact
 from perdure.core.views import MapView
 from perdure.engine.boundary import Boundary
 from perdure.engine.driving import Drivable
@@ -78,7 +79,7 @@ def is_same_start(program: Drivable, recorded: State, version: int) -> bool:
             first = fit(recorded, program.state_type)
         except StateInvalid:
             return False
-    return values.canonical(first) == values.canonical(program.state)
+    return values.canonical(first) == values.canonical(redact(program.state))
 
 
 def missing_step(program: Drivable, version: int) -> str:

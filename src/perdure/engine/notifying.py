@@ -30,11 +30,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from perdure import __version__
+from perdure.codec.redact import cut_redacted
 from perdure.engine.boundary import Boundary
 from perdure.engine.session import log
 from perdure.errors import UsageError
 from perdure.limits import NOTICE_HANGING_MAX, NOTICE_S, NOTICES_WAITING_MAX, TICK_S
-from perdure.model.ids import cut_text, plain_text
+from perdure.model.ids import plain_text
 
 _SAYS: Final = {
     "needs_human": "needs a person",
@@ -132,7 +133,7 @@ class _Courier(abc.ABC):
         return came_to[0] if came_to else f"no end within {timeout_s:.1f} s"
 
     def _say_lost(self, notice: Notice, why: str) -> None:
-        told = cut_text(why, _WHY_BYTES_MAX)
+        told = cut_redacted(why, _WHY_BYTES_MAX)
         log.warning("notice_lost hook=%s task=%s status=%s: %s", self.place, notice.name, notice.status, told)
 
 

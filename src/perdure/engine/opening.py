@@ -11,6 +11,7 @@ from typing import cast
 import msgspec
 
 from perdure.clock import SystemClock
+from perdure.codec.known import process
 from perdure.config import Config, find_place, load_config
 from perdure.core.health import HealthRules
 from perdure.core.recovery import Rules
@@ -19,6 +20,7 @@ from perdure.engine.scribe import Scribe, find_log_files
 from perdure.errors import UsageError
 from perdure.ids_source import SystemIds
 from perdure.limits import LEASE_TTL_S
+from perdure.logs.masking import mask_log
 from perdure.logs.scroll import LogFiles
 from perdure.ports import Clock, Hook, Ids, Store
 from perdure.stores.opening import open_store
@@ -80,9 +82,12 @@ async def open_runtime(  # noqa: PLR0913 - every setting of a runtime is a keywo
     settings of recovery, where they are not the usual ones. `wait_inline_s`: a longer wait parks the task, a shorter
     one is waited for here; 300 where nothing is said. `lease_ttl_s`: after so many seconds without a beat a holder that
     still lives may be followed; the same for all who share a store.
-    `log_dir`: folder for live log files, "" for none; None: as configured, none for a store of the caller's. Raises
+    `log_dir`: folder for live log files, "" for none; None: as configured, none for a store of the caller's.
+    Secrets of the environment are known from here on, and masked in all that is recorded or said. Raises
     UsageError for settings of no use, StoreUnreadable, StoreTooNew, StoreBroken; what is there is never overwritten.
     """
+    process.read_environment(os.environ)
+    mask_log()
     clock = clock or SystemClock()
     is_ours = store is None or isinstance(store, str | os.PathLike)
     files = find_log_files(log_dir) if log_dir is not None or is_ours else None

@@ -16,6 +16,7 @@ import msgspec
 
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.codec.redact import cut_redacted
 from perdure.core import health
 from perdure.core.breaker import Turn
 from perdure.core.milestones import has_substance
@@ -30,7 +31,7 @@ from perdure.limits import EDIT_WAIT_S, ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.effect import Effect
 from perdure.model.failure import ErrorRecord
-from perdure.model.ids import cut_text, plain_text
+from perdure.model.ids import plain_text
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.patch import Op
 from perdure.tools import Tool
@@ -194,7 +195,7 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
         with Boundary() as caught:
             operations, patch = reduce(session, work, ending)
         if caught.error is not None:
-            unapplied = cut_text(f"{type(caught.error).__name__}: {caught.error}", ERROR_MESSAGE_BYTES_MAX)
+            unapplied = cut_redacted(f"{type(caught.error).__name__}: {caught.error}", ERROR_MESSAGE_BYTES_MAX)
             failure = ReducerFailed(work.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
     settled = _settled(session, work, ending, patch, unapplied)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perdure.codec.redact import cut_redacted
 from perdure.core.resume import again_key
 from perdure.engine.boundary import Boundary
 from perdure.engine.loading import read_entry, result_of
@@ -17,7 +18,7 @@ from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.effect import Standing
 from perdure.model.failure import ErrorRecord
-from perdure.model.ids import cut_text, plain_text
+from perdure.model.ids import plain_text
 from perdure.model.outcome import Failed, Outcome, Succeeded
 from perdure.model.patch import Op
 
@@ -60,7 +61,7 @@ def may_make_again(session: Session, work: Work, standing: Standing) -> bool:
         f"{work.call.tool!r} was made with the same arguments before a rollback (action {standing.action}) and cannot "
         f"be taken back; no other call may be answered by it. Make it once more? (yes makes it, no {no})"
     )
-    raise StopRequested(session.task, "question", cut_text(text, ERROR_MESSAGE_BYTES_MAX), key)
+    raise StopRequested(session.task, "question", cut_redacted(text, ERROR_MESSAGE_BYTES_MAX), key)
 
 
 def is_yes(answer: str) -> bool:
@@ -90,7 +91,7 @@ def _put(
         with Boundary() as caught:
             operations, patch = reduce(session, work, ending)
         if caught.error is not None:
-            unapplied = cut_text(f"{type(caught.error).__name__}: {caught.error}", ERROR_MESSAGE_BYTES_MAX)
+            unapplied = cut_redacted(f"{type(caught.error).__name__}: {caught.error}", ERROR_MESSAGE_BYTES_MAX)
             failure = ReducerFailed(standing.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
     call = work.call

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from perdure.codec.redact import cut_redacted
 from perdure.core import rollback as core
 from perdure.core.fold import Fold
 from perdure.core.rollback import Behind, Gatherer
@@ -36,7 +37,6 @@ from perdure.model import entry as e
 from perdure.model.decision import RollBack
 from perdure.model.document import Document
 from perdure.model.effect import Standing
-from perdure.model.ids import cut_text
 from perdure.ports import Participant, Store
 
 START: Final = core.START
@@ -118,7 +118,7 @@ async def roll_back(
         e.RollbackBegan(
             to_seq=ahead.to_seq,
             checkpoint=name,
-            reason=cut_text(reason, ERROR_MESSAGE_BYTES_MAX),
+            reason=cut_redacted(reason, ERROR_MESSAGE_BYTES_MAX),
             moves=tuple(moves),
             standing=ahead.standing,
             strategy=decided.strategy if decided else "",
@@ -265,7 +265,7 @@ async def _fact_of(session: Session, one: Behind) -> str:
         seq = settled.intent if isinstance(settled, e.ActionSettled) else 0
     intent = (await read_entry(store, task, seq)).payload
     given = await arguments_of(store, task, seq, intent) if isinstance(intent, e.ActionIntended) else {}
-    shown = cut_text(", ".join(f"{name}={value!r}" for name, value in given.items()), _ARGUMENTS_SHOWN)
+    shown = cut_redacted(", ".join(f"{name}={value!r}" for name, value in given.items()), _ARGUMENTS_SHOWN)
     how = "may have happened" if one.is_in_doubt else "has happened"
     text = f"{one.tool}({shown}) {how} on a branch that was left, and stays in the world (action {one.action})"
-    return cut_text(text, ERROR_MESSAGE_BYTES_MAX)
+    return cut_redacted(text, ERROR_MESSAGE_BYTES_MAX)

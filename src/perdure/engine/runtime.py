@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from perdure.codec import values
+from perdure.codec.redact import redact
 from perdure.core.fold import Fold
 from perdure.core.strategies import learned
 from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
@@ -65,6 +66,7 @@ class Runtime(Visits):
         type; TaskMismatch where it is recorded with another goal, state, args or (where one is given) workspace; what
         the store raises. `new`: a new task under the same name when the last is finished.
         """
+        name, goal = redact(name), redact(goal)
         if not callable(getattr(program, "driver", None)):
             called = getattr(program, "__name__", repr(program))
             raise UsageError(f"{called} is no program; write `@perdure.program` over it")
@@ -146,6 +148,7 @@ class Runtime(Visits):
         Leaving the block = success; an exception leaves the task unfinished. A finished task comes back read-only.
         Raises as `run`; after a rollback the block is left with RolledBack.
         """
+        name, goal = redact(name), redact(goal)
         first = values.copy(dict(state or {}))
         driver = e.Driver(kind="inline")
         started = e.TaskStarted(
@@ -180,7 +183,7 @@ class Runtime(Visits):
         happened behind that moment; `task` is not changed, whoever works on it. Raises ForkRefused, CheckpointUnknown,
         UsageError, TaskBusy while another makes a fork of that name.
         """
-        plan = await plan_fork(self.store, task, at, into, name)
+        plan = await plan_fork(self.store, task, at, into, redact(name))
         fork = self._world.ids.task_id()
         self._opening.add(fork)
         try:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from perdure.codec.entries import pack
+from perdure.codec.redact import redact_payload
 from perdure.core.fold import Fold
 from perdure.errors import ForkedRuntime, PerdureError
 from perdure.limits import APPEND_BYTES_AIM
@@ -63,6 +64,7 @@ class Sequencer:
         """
         if self.dead is not None:
             raise self.dead
+        payload = redact_payload(payload)
         place, digest, size = self._pack(payload, self.fold.branch)
         if blobs:
             self._blobs.update(blobs)

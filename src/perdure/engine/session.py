@@ -16,6 +16,7 @@ import msgspec
 from perdure import __version__
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
+from perdure.codec.redact import redact
 from perdure.core import resume
 from perdure.core.recovery import Rules
 from perdure.core.tracking import Edit, StateTree
@@ -41,7 +42,7 @@ from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_TTL_S, PARALLEL_ACTIONS_MA
 from perdure.model import entry as e
 from perdure.model.ids import Holder
 from perdure.model.outcome import Outcome
-from perdure.model.patch import Op, ops_to_value
+from perdure.model.patch import Op
 from perdure.model.status import UNFINISHED
 from perdure.ports import Clock, Delivering, Hook, Ids, Store
 from perdure.tools import Tool
@@ -274,12 +275,12 @@ class Session:
     def put_patch(self, operations: tuple[Op, ...], *, action: str = "", by: str = "") -> int:
         """Sequence a StateEdited with `operations`, which the views have made."""
         writer = LeafWriter()
-        patch = msgspec.Raw(leaves.encode(ops_to_value(operations), writer))
+        patch = msgspec.Raw(leaves.encode_patch(operations, writer))
         return self.put(e.StateEdited(patch=patch, action=action, by=by), operations=operations, blobs=writer.blobs)
 
     def put_state(self, state: dict[Any, Any], from_version: int, to_version: int) -> int:
         """Sequence a StateMigrated: `state`, which from now on belongs to the tree, is all of the state."""
-        writer = LeafWriter()
+        writer, state = LeafWriter(), redact(state)
         raw = msgspec.Raw(leaves.encode(state, writer))
         self.fold.tree = StateTree(state)
         migrated = e.StateMigrated(from_version=from_version, to_version=to_version, state=raw)
@@ -329,6 +330,8 @@ class Session:
     # --- telling ----------------------------------------------------------------------------------------------------
     def tell(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - plain values for people
         """Tell the hooks. They cannot change anything, and what they raise is logged."""
+        if self.world.hooks:
+            fields = redact(fields)
         for hook in self.world.hooks:
             call_hook(hook, self.task, event, fields)
 

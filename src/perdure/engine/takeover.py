@@ -17,6 +17,7 @@ from typing import Final, cast
 
 import msgspec
 
+from perdure.codec.redact import cut_redacted
 from perdure.core import statepath
 from perdure.core.fold import Fold
 from perdure.core.manifest import Manifest
@@ -34,7 +35,7 @@ from perdure.errors import NeedsHuman, NotTakenOver, RollbackUnderWay, TaskBusy,
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX, LEASE_CALL_MARGIN_S
 from perdure.model import entry as e
 from perdure.model.entry import Entry
-from perdure.model.ids import check_name, cut_text
+from perdure.model.ids import check_name
 from perdure.model.ledger import OpenAction, Takeover
 from perdure.ports import Store
 
@@ -68,7 +69,7 @@ async def hand_back(session: Session, by: str, word: str) -> tuple[str, ...]:
     crashpoints.reach("during_takeover")
     await session.commit()
     changes = (*await changes_since(session.world.store, session.fold, taken.seq), *not_looked_at)
-    session.put(e.TaskHandedBack(by=by, changes=changes, word=cut_text(word.strip(), ERROR_MESSAGE_BYTES_MAX)))
+    session.put(e.TaskHandedBack(by=by, changes=changes, word=cut_redacted(word.strip(), ERROR_MESSAGE_BYTES_MAX)))
     await session.commit()
     crashpoints.reach("during_takeover")
     session.tell("handed_back", by=by, changes=list(changes))
@@ -184,8 +185,8 @@ async def _take_in_files(session: Session) -> tuple[str, ...]:
         await files.at_takeover()
     except WorkspaceError as error:
         text = f"files: not looked at: {error}"
-        session.put(e.NoteWritten(text=cut_text(text, ERROR_MESSAGE_BYTES_MAX)))
-        return (cut_text(text, ERROR_MESSAGE_BYTES_MAX),)
+        session.put(e.NoteWritten(text=cut_redacted(text, ERROR_MESSAGE_BYTES_MAX)))
+        return (cut_redacted(text, ERROR_MESSAGE_BYTES_MAX),)
     return ()
 
 
@@ -246,7 +247,7 @@ class _Seen:
             ("files", files),
             ("actions", self._settled),
         )
-        return tuple(cut_text(f"{kind}: {_listed(told)}", ERROR_MESSAGE_BYTES_MAX) for kind, told in parts if told)
+        return tuple(cut_redacted(f"{kind}: {_listed(told)}", ERROR_MESSAGE_BYTES_MAX) for kind, told in parts if told)
 
 
 def _listed(told: Iterable[str]) -> str:
@@ -260,7 +261,7 @@ def _place_line(fold: Fold, text: str, path: object) -> str:
     if found is _ABSENT:
         return f"{text} (removed)"
     if found is None or isinstance(found, str | int | float):
-        return f"{text} = {cut_text(msgspec.json.encode(found).decode(), _VALUE_BYTES)}"
+        return f"{text} = {cut_redacted(msgspec.json.encode(found).decode(), _VALUE_BYTES)}"
     return f"{text} ({type(found).__name__})"
 
 

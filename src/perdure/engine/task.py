@@ -16,6 +16,7 @@ from typing import Any, Literal, Never, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
+from perdure.codec.redact import cut_redacted, redact, redact_text
 from perdure.core.resume import find_unanchored
 from perdure.engine import action, crashpoints, marking
 from perdure.engine.boundary import Boundary
@@ -40,7 +41,7 @@ from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.model.effect import Effect
-from perdure.model.ids import check_key, check_name, check_text, cut_text
+from perdure.model.ids import check_key, check_name, check_text
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.tools import Tool
 
@@ -95,7 +96,7 @@ class Task(Handle):
         `result_type`: what the result is rebuilt to. `effect`, `name`: instead of the tool's own.
         """
         if key:
-            check_key(key)
+            key = redact_text(check_key(key))
         _check_timeout(timeout_s)
         options = Options(key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name)
         return Using(self._session, self._lap, options)
@@ -106,7 +107,7 @@ class Task(Handle):
         Acts in the body that have no key get one by their place in the loop. Finished items are skipped. Raises
         ResumeDiverged where another item than recorded stands at a place, UsageError where the name is used twice.
         """
-        return Each(self._session, self._lap, check_name(name, "loop name"), items, self._begun)
+        return Each(self._session, self._lap, redact_text(check_name(name, "loop name")), items, self._begun)
 
     async def map(self, name: str, tool: Tool[[T], R], items: Sequence[T], *, concurrency: int = 8) -> list[R]:
         """Call `tool` with each item, at most `concurrency` at once; return the results in order.
@@ -173,7 +174,7 @@ class Task(Handle):
         """
         session = self._session
         session.gate(f"checkpoint {name!r}", self._lap)
-        check_name(name, "checkpoint name")
+        name = redact_text(check_name(name, "checkpoint name"))
         self._refuse_in_flight(name)
         files = files_of(session)
         if files is not None:
@@ -202,7 +203,7 @@ class Task(Handle):
         answered by them in either case.
         """
         self._session.gate("rollback", self._lap)
-        raise await roll_back(self._session, name, reason=reason, carry=carry, force=force)
+        raise await roll_back(self._session, redact(name), reason=reason, carry=carry, force=force)
 
     async def check(
         self,
@@ -224,11 +225,11 @@ class Task(Handle):
         """
         session = self._session
         session.gate(f"check {name!r}", self._lap)
-        check_name(name, "check name")
+        name = redact_text(check_name(name, "check name"))
         passed, why = _judge(verdict)
-        why = why or check_text(reason, "reason")
+        why = redact_text(why or check_text(reason, "reason"))
         if not passed:
-            session.put(e.CheckJudged(name=name, passed=False, reason=cut_text(why, ERROR_MESSAGE_BYTES_MAX)))
+            session.put(e.CheckJudged(name=name, passed=False, reason=cut_redacted(why, ERROR_MESSAGE_BYTES_MAX)))
             await session.commit()
             raise CheckFailed(name, why, failure_class)
         if name not in session.fold.document.checks:

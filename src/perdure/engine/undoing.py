@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final, Never
 
+from perdure.codec.redact import cut_redacted
 from perdure.core import resume
 from perdure.core.rollback import Behind, undo_key
 from perdure.engine import action, crashpoints
@@ -23,7 +24,6 @@ from perdure.errors import Damaged, StopRequested, ToolNotFound
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.failure import PASSING
-from perdure.model.ids import cut_text
 from perdure.model.ledger import Rollback
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.tools import Tool, registry
@@ -125,7 +125,7 @@ class Effects:
                 how = f"is in doubt ({reason})"
             case _:
                 how = "has not ended"
-        text = cut_text(
+        text = cut_redacted(
             f"{undo!r} (action {undoing}), which takes back {tool!r} (action {of}), {how}; put it right and "
             f"`perdure resume {name}`, or say that it is taken back: `perdure settle {name} {undoing} --happened`, "
             f"or that it stays in the world: `perdure settle {name} {undoing} --keep`",

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from perdure.codec.redact import cut_redacted
 from perdure.core.breaker import Hold, Turn
 from perdure.engine.ending import park
 from perdure.engine.outcomes import Work
@@ -20,7 +21,6 @@ from perdure.engine.session import Session
 from perdure.errors import StopRequested
 from perdure.limits import BREAKER_CEILING_S, ERROR_MESSAGE_BYTES_MAX, HOLD_LOOK_S, TICK_S
 from perdure.model import entry as e
-from perdure.model.ids import cut_text
 
 _LOOK_S: Final = 5 * TICK_S  # how soon a request to stop ends a wait
 _SECOND: Final = 1_000_000
@@ -84,7 +84,7 @@ async def _wait_for_turn(session: Session, work: Work, providers: Providers) -> 
 
 
 async def _write_wait(session: Session, work: Work, began: e.WaitBegan) -> None:
-    reason = cut_text(began.reason, ERROR_MESSAGE_BYTES_MAX)
+    reason = cut_redacted(began.reason, ERROR_MESSAGE_BYTES_MAX)
     session.waited_for.add(began.provider)
     session.put(e.WaitBegan(provider=began.provider, until=began.until, reason=reason))
     await session.commit()

@@ -22,19 +22,35 @@ PerdureError
 │   ├── WorkspaceRefused   no rights, a read-only or failing disk; names the path
 │   ├── ProcessesRemain    processes of the task cannot be stopped or ended; names them
 │   └── ProcessesUnsupported
+├── SourceError            something outside could not be read or called
+│   ├── AddressRefused     another scheme, a private network, a name that nobody knows
+│   ├── ContentRefused     an answer of a kind that is not read
+│   ├── SearchFailed       a search engine gave no answer that can be used
+│   ├── ServerUnavailable  an MCP server cannot be started or reached; nothing was sent
+│   ├── ServerLost         a call to an MCP server got no answer that says what became of it
+│   └── ServerRefused      a tool of an MCP server has answered that it failed
+├── CommandError           a program that an agent wanted to run
+│   ├── CommandOutOfTime   it ran too long, and was ended with all that it had started
+│   └── SandboxUnavailable the settings ask that it is isolated, and here it cannot be
 ├── CodecError             stored bytes are not what the codec writes
 │   ├── UnknownTag         a tag of the value codec that this version does not know
 │   └── UnknownKind        an entry kind or version that this version does not know
 ├── UsageError             the call was wrong and nothing was done
 │   ├── Unstorable         a value outside the codec's domain
 │   ├── LimitExceeded      a number of ``limits.py`` was passed
+│   ├── SecretMissing      a secret whose text this process does not know
 │   ├── ReadOnlyState, StaleView, EditClash, EditOpen
 │   ├── ToolInvalid        a tool's declaration is incomplete or contradicts itself
+│   ├── ArgumentsUnfit     what a model gives a tool is not what that takes
 │   ├── ToolNotFound       the tool of an action on record is not declared here, or twice
 │   ├── ToolUndeclared     a callable that was never declared as a tool
 │   ├── ProgramNotImportable
 │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
 │   ├── GoalUnknown        the chosen model does not understand this goal
+│   ├── ModelUnknown       no model of that name can be opened
+│   ├── ApiKeyMissing      the model's provider wants a key, and none is set
+│   ├── ExtraMissing       what the model needs is not installed; names the command
+│   ├── ConversationInvalid  the messages of a request are none that a provider takes
 │   ├── KeyReused          the same key with other arguments
 │   ├── KeyMissing         an equal effect without a key is on record
 │   ├── EffectNotAnchored  an effect's outcome could be lost by what comes next
@@ -99,6 +115,26 @@ from perdure.errors.endings import (
     ToolLeftOut,
     Unwound,
 )
+from perdure.errors.models import (
+    ApiKeyMissing,
+    ConversationInvalid,
+    ExtraMissing,
+    ModelUnknown,
+)
+from perdure.errors.programs import (
+    CommandError,
+    CommandOutOfTime,
+    SandboxUnavailable,
+)
+from perdure.errors.sources import (
+    AddressRefused,
+    ContentRefused,
+    SearchFailed,
+    ServerLost,
+    ServerRefused,
+    ServerUnavailable,
+    SourceError,
+)
 from perdure.errors.store import (
     BlobMissing,
     CodecError,
@@ -122,6 +158,7 @@ from perdure.errors.store import (
 from perdure.errors.usage import (
     ActionsInFlight,
     ActionUnknown,
+    ArgumentsUnfit,
     BranchLeft,
     CheckpointUnknown,
     ConfigInvalid,
@@ -145,6 +182,7 @@ from perdure.errors.usage import (
     ReadOnlyState,
     RollbackRefused,
     RollbackUnderWay,
+    SecretMissing,
     StaleView,
     StateInvalid,
     StatePathInvalid,
@@ -173,18 +211,26 @@ __all__ = [
     "ActionTimedOut",
     "ActionUnknown",
     "ActionsInFlight",
+    "AddressRefused",
     "Alarmed",
+    "ApiKeyMissing",
+    "ArgumentsUnfit",
     "BlobMissing",
     "BranchLeft",
     "CheckFailed",
     "CheckpointUnknown",
     "CodecError",
+    "CommandError",
+    "CommandOutOfTime",
     "ConfigInvalid",
     "Conflict",
+    "ContentRefused",
+    "ConversationInvalid",
     "Damaged",
     "EditClash",
     "EditOpen",
     "EffectNotAnchored",
+    "ExtraMissing",
     "Fenced",
     "FileUnknown",
     "ForkRefused",
@@ -196,6 +242,7 @@ __all__ = [
     "LimitExceeded",
     "LogDamaged",
     "LoopBlocked",
+    "ModelUnknown",
     "NameTaken",
     "NeedsHuman",
     "NestedAct",
@@ -213,6 +260,13 @@ __all__ = [
     "RollbackRefused",
     "RollbackUnderWay",
     "RolledBack",
+    "SandboxUnavailable",
+    "SearchFailed",
+    "SecretMissing",
+    "ServerLost",
+    "ServerRefused",
+    "ServerUnavailable",
+    "SourceError",
     "StaleView",
     "StateInvalid",
     "StatePathInvalid",

@@ -35,6 +35,17 @@ class LimitExceeded(UsageError):
         super().__init__(f"{what}: {found} is over the maximum of {maximum}")
 
 
+class SecretMissing(UsageError):
+    """A secret whose text this process does not know."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"the text of secret {name!r} is not known here; set the environment variable {name} before the runtime is "
+            f"opened, or bring it: `perdure.Secret({name!r}, text)`"
+        )
+
+
 class ReadOnlyState(UsageError):
     """A write to a view that only reads."""
 
@@ -72,6 +83,17 @@ class ToolInvalid(UsageError):
         self.tool = tool
         self.reason = reason
         super().__init__(f"tool {tool!r} is refused: {reason}")
+
+
+class ArgumentsUnfit(UsageError):
+    """What a model gives a tool is not what that takes; worded for the model, which can ask again."""
+
+    def __init__(self, tool: str, problems: tuple[str, ...], parameters: tuple[str, ...]) -> None:
+        self.tool = tool
+        self.problems = problems
+        self.parameters = parameters
+        takes = f"it takes: {', '.join(parameters)}" if parameters else "it takes no arguments"
+        super().__init__(f"{tool!r} was not called: {'; '.join(problems)}; call it again ({takes})")
 
 
 class ToolNotFound(UsageError):

@@ -31,6 +31,7 @@ from typing import (
     overload,
 )
 
+from perdure.codec.known import process
 from perdure.errors import PerdureError, ToolInvalid
 from perdure.limits import ACTION_TIMEOUT_S
 from perdure.model.effect import PRESETS, Effect, Retry, Undo
@@ -304,6 +305,8 @@ def _declare(
     if declared.schema is not None and declared.parameters != (WHOLE,):
         raise ToolInvalid(name, f"with schema= it takes what that says in one parameter; write `{WHOLE}: dict`")
     registry.register(declared)
+    for secret in declared.secrets:
+        process.expect(secret)
     return declared
 
 

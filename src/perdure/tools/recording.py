@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Final, cast, get_args
 
+from perdure.codec.redact import cut_redacted, redact_text
 from perdure.core.classify import Evidence, Verdict, classify
 from perdure.core.classify.waits import clamped
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX, KIB
 from perdure.model.failure import ErrorRecord, FailureClass
-from perdure.model.ids import cut_text, plain_text
+from perdure.model.ids import plain_text
 from perdure.tools.evidence import chain, evidence_of, field, own, type_name
 
 CAUSES_MAX: Final = 20
@@ -39,8 +40,8 @@ def record_error(error: BaseException, now: int = 0) -> ErrorRecord:
     message = _message(error)
     evidence, verdict = _judged(error, message, now)
     return ErrorRecord(
-        type=plain_text(type_name(error)),
-        message=cut_text(plain_text(message), ERROR_MESSAGE_BYTES_MAX),
+        type=redact_text(plain_text(type_name(error))),
+        message=cut_redacted(plain_text(message), ERROR_MESSAGE_BYTES_MAX),
         failure_class=verdict.failure_class,
         causes=_causes(error),
         trace=_trace(error),
@@ -124,7 +125,7 @@ def _causes(error: BaseException) -> tuple[str, ...]:
         cause = pending.popleft()
         if id(cause) not in seen:
             seen.add(id(cause))
-            lines.append(cut_text(plain_text(f"{type_name(cause)}: {_message(cause)}"), CAUSE_BYTES_MAX))
+            lines.append(cut_redacted(plain_text(f"{type_name(cause)}: {_message(cause)}"), CAUSE_BYTES_MAX))
             pending.extend(_next_errors(cause))
     return tuple(lines)
 

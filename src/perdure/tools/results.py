@@ -21,13 +21,13 @@ from uuid import UUID
 
 import msgspec
 
+from perdure.codec.known import Secret
 from perdure.errors import CodecError
 from perdure.limits import NESTING_MAX
-from perdure.model.secret import SecretRef
 
 _Way = Literal["as it is", "msgspec", "pydantic"]
 _LEAVES: Final = frozenset(
-    {types.NoneType, bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, SecretRef}
+    {types.NoneType, bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, UUID, Secret}
 )
 
 

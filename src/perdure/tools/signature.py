@@ -96,6 +96,17 @@ def read_result_type(fn: Callable[..., object], signature: inspect.Signature) ->
     return None if annotation is inspect.Signature.empty else _resolve(fn, annotation)
 
 
+def namespace_of(fn: Callable[..., object]) -> dict[str, object]:
+    """Return the names that annotations of `fn` may use, wherever it is wrapped, bound or partial."""
+    target: object = inspect.unwrap(fn)
+    while isinstance(target, functools.partial):
+        target = typing.cast("object", target.func)
+    target = getattr(target, "__func__", target)
+    if not hasattr(target, "__globals__"):
+        target = getattr(type(target), "__call__", target)  # noqa: B004 - its globals are wanted, it is not called
+    return dict(getattr(target, "__globals__", {}))
+
+
 def _find_key_parameter(fn: Callable[..., object], parameters: list[Parameter], tool: str) -> str | None:
     keys = [parameter for parameter in parameters if _is_key(fn, parameter.annotation)]
     if len(keys) > 1:
@@ -126,19 +137,9 @@ def _resolve(fn: Callable[..., object], annotation: object) -> object | None:
     """Return the type that an annotation means, `Annotated` taken off; None where a name in it is not known."""
     carrier = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
-        return typing.cast("object", typing.get_type_hints(carrier, globalns=_globals_of(fn))["it"])
+        return typing.cast("object", typing.get_type_hints(carrier, globalns=namespace_of(fn))["it"])
     except (NameError, AttributeError, TypeError, SyntaxError):
         return None
-
-
-def _globals_of(fn: Callable[..., object]) -> dict[str, object]:
-    target: object = inspect.unwrap(fn)
-    while isinstance(target, functools.partial):
-        target = typing.cast("object", target.func)
-    target = getattr(target, "__func__", target)
-    if not hasattr(target, "__globals__"):
-        target = getattr(type(target), "__call__", target)  # noqa: B004 - its globals are wanted, it is not called
-    return dict(getattr(target, "__globals__", {}))
 
 
 def _digest(signature: inspect.Signature) -> str:

@@ -22,6 +22,7 @@ from typing import Final, Literal
 import msgspec
 
 from perdure.clock import SystemClock
+from perdure.codec.environment import secrets_in
 from perdure.config import Config, unknown_variables
 from perdure.errors import StoreError, UsageError
 from perdure.limits import MIB
@@ -61,7 +62,7 @@ async def examine(config: Config, environ: Mapping[str, str], mounts: str = "/pr
 
 
 def _machine(place: str, environ: Mapping[str, str], mounts: str) -> list[Check]:
-    checks = [_python(), _sqlite(), _extras(), _keys(environ), _variables(environ)]
+    checks = [_python(), _sqlite(), _extras(), _keys(environ), _secrets(environ), _variables(environ)]
     path = _file_of(place)
     if path is None:
         return checks
@@ -105,6 +106,15 @@ def _extras() -> Check:
 def _keys(environ: Mapping[str, str]) -> Check:
     names = sorted(name for name in environ if _KEY.search(name))
     return _check("keys", f"in the environment: {', '.join(names) or 'none'} (offline needs none)")
+
+
+def _secrets(environ: Mapping[str, str]) -> Check:
+    """Which variables are masked wherever their texts would be recorded or shown."""
+    names = sorted({name for name, _ in secrets_in(environ)})
+    text = (
+        f"{len(names)} known, masked in all records: {', '.join(names)}" if names else "none known in the environment"
+    )
+    return _check("secrets", text)
 
 
 def _variables(environ: Mapping[str, str]) -> Check:

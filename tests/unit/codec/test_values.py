@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from perdure.codec import values
+from perdure.codec.known import Secret
 from perdure.errors import CodecError, UnknownTag, Unstorable
 from perdure.limits import LEAF_BYTES_MAX, NESTING_MAX
-from perdure.model.secret import SecretRef
 from tests.property.drawing import face
 
 NAIVE = datetime(2024, 10, 27, 2, 30, fold=1)  # noqa: DTZ001 - a naive one is a value too
@@ -81,7 +81,7 @@ GOLDEN: list[tuple[Any, str]] = [
     (Decimal("-0E+5"), '{"~":["decimal","-0E+5"]}'),
     (Decimal("sNaN"), '{"~":["decimal","sNaN"]}'),
     (UUID(int=1), '{"~":["uuid","00000000-0000-0000-0000-000000000001"]}'),
-    (SecretRef("mail"), '{"~":["secret","mail"]}'),
+    (Secret("mail"), '{"~":["secret","mail"]}'),
 ]
 
 

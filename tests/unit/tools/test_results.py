@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from perdure.codec import values
+from perdure.codec.known import Secret
 from perdure.errors import CodecError
-from perdure.model.secret import SecretRef
 from perdure.tools.results import dump, needs_rebuild, rebuild, refusal
 
 
@@ -85,7 +85,7 @@ PageList = NewType("PageList", list[Page])
 AT = datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)
 PLAIN = {
     "text": ["a", ("b", b"c"), {1, 2}, frozenset({"d"})],
-    3: [None, True, 2**80, 1.5, AT, timedelta(1), Decimal("1.10"), UUID(int=1), SecretRef("key")],
+    3: [None, True, 2**80, 1.5, AT, timedelta(1), Decimal("1.10"), UUID(int=1), Secret("key")],
 }
 
 

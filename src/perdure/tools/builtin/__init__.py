@@ -1,1 +1,1 @@
-"""The tools of the ready-made agent, named as AutoGPT names them. Each says what it does to the world."""
+"""The tools that the ready-made agent is given, by subject. `catalogue.py` names them all; nothing else knows them."""

@@ -1,0 +1,47 @@
+"""What keeps a model from being asked at all: nothing was sent. The tree stands in the package."""
+
+from __future__ import annotations
+
+from perdure.errors.usage import UsageError
+
+
+class ModelUnknown(UsageError):
+    """No model of that name can be opened."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        self.model = model
+        self.reason = reason
+        super().__init__(
+            f"model {model!r} cannot be opened: {reason}; a model is named PROVIDER:NAME, such as "
+            f"anthropic:claude-sonnet-5-5, or is one of local and offline"
+        )
+
+
+class ApiKeyMissing(UsageError):
+    """The model's provider wants a key, and none is set."""
+
+    def __init__(self, model: str, variables: tuple[str, ...]) -> None:
+        self.model = model
+        self.variables = variables  # any of them will do
+        super().__init__(
+            f"model {model!r} needs a key of its provider: set {' or '.join(variables)} in the environment or in .env, "
+            f"or choose another model with --model"
+        )
+
+
+class ExtraMissing(UsageError):
+    """What the model needs is not installed."""
+
+    def __init__(self, model: str, command: str) -> None:
+        self.model = model
+        self.command = command
+        super().__init__(f"model {model!r} needs what is not installed here: {command}")
+
+
+class ConversationInvalid(UsageError):
+    """The messages of a request are no conversation that a provider takes."""
+
+    def __init__(self, place: int, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"message {place} of the request: {reason}; nothing was sent")

@@ -1,0 +1,100 @@
+"""A provider's response as a `ModelReply`: text, calls, why it ended, what it cost, what is kept for the next request.
+
+A response that did not come to its end is none: it leaves as a lost connection. Called by `provider.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Never, cast
+
+from pydantic_ai import messages as wire
+
+from perdure.llm import pricing
+from perdure.llm.conversation import kept_of
+from perdure.model.budget import Cost
+from perdure.model.chat import Call, FinishReason, ModelReply, ModelRequest
+
+_SHOWN_CHARS_MAX: Final = 200  # of arguments that are none
+_FINISHES: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "refusal",
+    "tool_call": "calls",
+}
+
+
+def to_reply(response: wire.ModelResponse, request: ModelRequest, *, model: str, system: str) -> ModelReply:
+    """Return the reply. Raises ConnectionError for a response that is not whole."""
+    calls = [_call(place, part) for place, part in enumerate(response.tool_calls)]
+    said = "".join(part.content for part in response.parts if isinstance(part, wire.TextPart))
+    finish = _finish(response, calls, model)
+    refusal = str((response.provider_details or {}).get("refusal") or "")
+    text = said or (refusal if finish == "refusal" else "")
+    return ModelReply(
+        text=_without_fence(text) if request.schema is not None else text,
+        calls=calls,
+        finish=finish,
+        model=response.model_name or model,
+        cost=_cost(response, request, model=model, system=system),
+        kept=kept_of(response, system),
+    )
+
+
+def _finish(response: wire.ModelResponse, calls: list[Call], model: str) -> FinishReason:
+    reason = response.finish_reason
+    if reason is None or (reason == "error" and not calls) or response.state != "complete":
+        raise ConnectionError(f"the reply of model {model!r} ended before it was whole ({reason or 'no reason given'})")
+    found = _FINISHES.get(reason, "stop")
+    if found in {"stop", "calls"}:
+        return "calls" if calls else "stop"
+    return found
+
+
+def _call(place: int, part: wire.ToolCallPart) -> Call:
+    """Return the call; `Call.id` is its place until who asked names it."""
+    try:
+        return {"id": str(place), "name": part.tool_name, "arguments": _arguments(part.args)}
+    except ValueError as error:
+        shown = str(part.args)[:_SHOWN_CHARS_MAX]
+        problem = f"the arguments of {part.tool_name!r} are no JSON object ({error}): {shown}"
+        return {"id": str(place), "name": part.tool_name, "arguments": {}, "problem": problem}
+
+
+def _arguments(given: str | dict[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments as plain values. Raises ValueError where they are none."""
+    if isinstance(given, str):
+        # Models write line breaks into texts as they are; that is no JSON, and says what is meant.
+        given = cast("dict[str, Any]", json.loads(given, strict=False, parse_constant=_refuse) if given.strip() else {})
+    found = given if given is not None else {}
+    if type(found) is not dict:
+        raise ValueError(f"{type(found).__name__} instead of an object")
+    json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair cannot be sent on
+    return found
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _cost(response: wire.ModelResponse, request: ModelRequest, *, model: str, system: str) -> Cost:
+    """Return what the provider has counted; a provider that counts nothing is charged by our own rule."""
+    usage = response.usage
+    if not usage.input_tokens and not usage.output_tokens:
+        said = sum(pricing.tokens_of(part.content) for part in response.parts if isinstance(part, wire.TextPart))
+        said += sum(pricing.tokens_of(part.args_as_json_str()) for part in response.tool_calls)
+        tokens = (pricing.tokens_in(request), said)
+        return pricing.cost_of(*tokens, model=model, provider=system, url=response.provider_url or "")
+    try:
+        money = pricing.money(response.cost().total_price)
+    except (AssertionError, LookupError, ValueError):  # no price is known
+        money = ""
+    return Cost(tokens_in=usage.input_tokens, tokens_out=usage.output_tokens, money=money)
+
+
+def _without_fence(text: str) -> str:
+    """Take away the fence that models put around JSON when they are asked for nothing but JSON."""
+    inner = text.strip()
+    if not (inner.startswith("```") and inner.endswith("```") and "\n" in inner):
+        return text
+    return inner.partition("\n")[2].rpartition("```")[0].strip()

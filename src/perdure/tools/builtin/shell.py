@@ -1,0 +1,112 @@
+"""The tools that run programs: shell commands and Python, in the workspace.
+
+What such a call may do to the world depends on where it runs: walled in and without the network it changes files of the
+workspace and nothing else, so that it may be made again after these are put back; with the network, or with the user's
+own rights, it may do anything. `effect_of` says which, and the agent makes the call under that effect.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from perdure.errors import PathOutside, UsageError
+from perdure.limits import COMMAND_END_S, COMMAND_MAX_S, COMMAND_S
+from perdure.model.effect import PRESETS, Effect
+from perdure.tools import Tool, tool
+from perdure.tools.builtin import sandbox
+from perdure.tools.builtin.sandbox import Limits, Order, Ran
+
+# `timeout` is AutoGPT's word. The engine's own comes later, so that the end of a command is known and not in doubt.
+_ENGINE_S: Final = COMMAND_MAX_S + COMMAND_END_S
+
+
+@tool(effect="workspace", timeout_s=_ENGINE_S, aliases=("execute_shell_popen",))
+async def execute_shell(
+    command_line: str,
+    workspace: str,
+    settings: dict[str, Any],
+    timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
+    working_dir: str = "",
+) -> Ran:
+    """Run a shell command in the workspace and return its exit code and output. It cannot ask for input.
+
+    `timeout`: seconds it may take, 600 at most. `working_dir`: a folder of the workspace. Nothing that it starts in the
+    background outlives it.
+    """
+    folder = _folder(working_dir, workspace)
+    shell = shutil.which("bash") or "/bin/sh"
+    order = Order(argv=(shell, "-c", command_line), workspace=workspace, folder=folder, limits=_limits(timeout))
+    return await sandbox.run(order, settings)
+
+
+@tool(effect="workspace", timeout_s=_ENGINE_S)
+async def execute_python_code(
+    code: str,
+    workspace: str,
+    settings: dict[str, Any],
+    timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
+) -> Ran:
+    """Run Python code in the workspace and return its exit code and output; use print to see values.
+
+    `timeout`: seconds it may take, 600 at most.
+    """
+    order = Order(argv=(sys.executable, "-B", "-"), workspace=workspace, text=code, limits=_limits(timeout))
+    return await sandbox.run(order, settings)
+
+
+@tool(effect="workspace", timeout_s=_ENGINE_S)
+async def execute_python_file(
+    filename: str,
+    workspace: str,
+    settings: dict[str, Any],
+    args: Sequence[str] | str = (),
+    timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
+) -> Ran:
+    """Run a Python file of the workspace with arguments, and return its exit code and output.
+
+    `timeout`: seconds it may take, 600 at most.
+    """
+    name = _inside("execute_python_file", filename, workspace)
+    given = shlex.split(args) if isinstance(args, str) else args
+    order = Order(argv=(sys.executable, "-B", name, *given), workspace=workspace, limits=_limits(timeout))
+    return await sandbox.run(order, settings)
+
+
+_TOOLS: Final[tuple[Tool[..., Any], ...]] = (execute_shell, execute_python_code, execute_python_file)
+
+
+def effect_of(tool: Tool[..., Any], settings: Mapping[str, Any]) -> Effect:
+    """Return what a call of `tool` may do to the world under these settings of the agent.
+
+    A tool of this module that is not confined to the workspace here may do anything; any other has its own effect.
+    """
+    if tool not in _TOOLS or sandbox.isolation_of(settings).is_confined:
+        return tool.effect
+    return PRESETS["irreversible"]
+
+
+def _limits(timeout_s: float) -> Limits:
+    if not 1 <= timeout_s <= COMMAND_MAX_S:
+        raise UsageError(f"timeout {timeout_s!r} is not from 1 to {COMMAND_MAX_S} seconds; give one that is")
+    return Limits(wall_s=timeout_s)
+
+
+def _folder(path: str, workspace: str) -> str:
+    folder = _inside("execute_shell", path, workspace)
+    if folder and not os.path.isdir(os.path.join(workspace, folder)):
+        raise UsageError(f"{path!r} is no folder of the workspace: make it first, or leave working_dir out")
+    return folder
+
+
+def _inside(tool_name: str, path: str, workspace: str) -> str:
+    """Return `path` relative to the workspace, through no link that leads out of it. Raises PathOutside."""
+    root = os.path.realpath(workspace)
+    whole = os.path.realpath(os.path.join(root, path))
+    if whole != root and not whole.startswith(root.rstrip(os.sep) + os.sep):
+        raise PathOutside(tool_name, path, workspace)
+    return "" if whole == root else os.path.relpath(whole, root)
