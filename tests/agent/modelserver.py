@@ -60,7 +60,7 @@ class Answer:
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     delay_s: float = 0.0  # before anything is answered
     piece_delay_s: float = 0.0  # before each piece of a stream
-    cut_after: int = -1  # so many pieces, then the connection is reset, after `error`; -1: it is not
+    cut_after: int = -1  # so many pieces, then `error`, or a reset of the connection; -1: all
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -319,7 +319,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if count == answer.cut_after:
                 if answer.error:
                     self._piece(f"data: {json.dumps({'error': answer.error})}\n\n".encode())
-                self._reset()
+                    self._piece(b"")
+                else:
+                    self._reset()
                 return
             time.sleep(answer.piece_delay_s)
             self._piece(f"data: {json.dumps(chunk)}\n\n".encode())
