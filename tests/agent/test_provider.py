@@ -237,7 +237,7 @@ QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_qu
         (Answer(status=400, error=CONTEXT), "context"),
         (Answer(text="one two three four", cut_after=3), "network"),
         (Answer(text="one two three four", finish="none"), "network"),
-        (Answer(text="one two three four", cut_after=3, error={"message": "The server had an error"}), "capacity"),
+        (Answer(text="one two three four", cut_after=3, error={"message": "oh", "type": "server_error"}), "capacity"),
         (Answer(text="one two", cut_after=2, error={"message": "slow", "code": "rate_limit_exceeded"}), "throttled"),
     ],
 )
