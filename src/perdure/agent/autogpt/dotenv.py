@@ -1,4 +1,4 @@
-"""AutoGPT's `.env`: keys of providers, handed on and never recorded, and settings.
+"""AutoGPT's `.env`: keys of providers, handed on and masked wherever else they stand, and settings.
 
 A variable of the environment goes before the line of the file. Many programs have a `.env`: from one that holds none of
 AutoGPT's own names only the keys are taken. Called by `gathering.py`.
@@ -15,6 +15,8 @@ from perdure.agent.autogpt.found import NOTHING, Found, Variables, merge
 from perdure.agent.autogpt.reading import Source, read_text
 from perdure.agent.autogpt.readings import fast, smart
 from perdure.agent.autogpt.table import ENV, ENV_ROWS, Row
+from perdure.codec.environment import secrets_in
+from perdure.codec.known import process
 from perdure.errors import ConfigInvalid
 
 FILE: Final = ".env"
@@ -31,6 +33,7 @@ def read_dotenv(folder: str, environ: Mapping[str, str], *, has_model: bool = Fa
     """
     path = next((path for path in _places(folder, environ) if os.path.lexists(path)), "")
     values = _parse(path, read_text(path)) if path else None
+    _learn(values or {}, environ)
     ours = {name: text for name, text in environ.items() if text and _is_own(name)}
     if values is None:
         return Found(place=_ENVIRONMENT, **_settings(Source(_ENVIRONMENT), ours, has_model)) if ours else NOTHING
@@ -44,6 +47,12 @@ def read_dotenv(folder: str, environ: Mapping[str, str], *, has_model: bool = Fa
         unknown=tuple(sorted(values.keys() - ENV_ROWS.keys())),
         **_settings(Source(path), settings, has_model),
     )
+
+
+def _learn(values: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Have the secrets of the file masked in all that this process records and shows, those that are not used too."""
+    for name, text in secrets_in(values):
+        process.know(name if name not in environ else f"{name} of {FILE}", text)
 
 
 def _places(folder: str, environ: Mapping[str, str]) -> Iterator[str]:

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from perdure.agent.autogpt.dotenv import read_dotenv
+from perdure.codec.redact import redact_text
 from perdure.errors import ConfigInvalid
 
 
@@ -61,6 +62,14 @@ def test_what_is_not_filled_in_is_not_set(read):
     """Neither an empty value nor the one of the template."""
     found = read("SMART_LLM=\nAP_SERVER_PORT=1\nOPENAI_API_KEY=your-openai-api-key\nANTHROPIC_API_KEY=")
     assert ({}, {}) == (found.fields, dict(found.variables))
+
+
+def test_the_secrets_of_a_file_are_masked_from_then_on(read):
+    """All of them, handed on or not; one that the environment has otherwise keeps its name for that text."""
+    read("OPENAI_API_KEY=sk-of-the-file-1\nELEVENLABS_API_KEY=el-of-the-file-2", OPENAI_API_KEY="sk-of-the-shell-3")
+    assert "[secret OPENAI_API_KEY of .env] and [secret ELEVENLABS_API_KEY]" == redact_text(
+        "sk-of-the-file-1 and el-of-the-file-2"
+    )
 
 
 def test_a_file_is_read_as_shells_write_it(read):
