@@ -17,7 +17,7 @@ import msgspec
 
 from perdure.codec import values
 from perdure.codec.redact import redact_text
-from perdure.engine.asking import question_in
+from perdure.engine.asking import address
 from perdure.engine.forking import ForkPlan, plan_fork
 from perdure.engine.leases import Presence, claim
 from perdure.engine.loading import load_fold, read_entry
@@ -261,14 +261,17 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
     return True
 
 
-async def answer(runtime: Runtime, name: str, text: str, message_id: str) -> tuple[str, bool]:
+async def answer(runtime: Runtime, name: str, text: str, message_id: str, question: str = "") -> tuple[str, bool]:
     """Answer what a task waits for; return that, and whether the answer is on record already (as `tell`).
 
-    Raises NothingAsked where no word can help, with the line that can; UsageError for an empty text, TaskFinished.
+    `question` is the key or the number of one of its questions; it may be left out where only one is open. Raises
+    QuestionUnclear, QuestionNotOpen; NothingAsked where no word can help, with the line that can; UsageError for an
+    empty text, TaskFinished.
     """
     message = _message(message_id, "answer", text)
     summary = await _find_unfinished(runtime.store, name)
-    question = question_in(await load_fold(runtime.store, summary.task))
+    key, question = address(await load_fold(runtime.store, summary.task), question)
+    message = msgspec.structs.replace(message, key=key)
     try:
         return await runtime.say(summary.task, message), True
     except TaskBusy:

@@ -306,6 +306,10 @@ class _Handle:
         """As `perdure.Task.ask`."""
         return self._portal.call(self._inner.ask, question, key=key, wait_s=wait_s)
 
+    def ask_all(self, questions: Mapping[str, str], *, wait_s: float = 0.0) -> dict[str, str]:
+        """As `perdure.Task.ask_all`."""
+        return self._portal.call(self._inner.ask_all, questions, wait_s=wait_s)
+
     def fail(self, reason: str) -> Never:
         """As `perdure.Task.fail`."""
         assert_never(self._portal.call(self._inner.fail, reason))

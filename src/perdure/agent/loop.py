@@ -122,8 +122,7 @@ async def _make(task: Task, move: Move) -> Outcome | None:
         case Ask(question=question):
             return Succeeded(await task.ask(question))
         case AskAll(questions=questions):
-            for key, question in questions.items():
-                await task.ask(question, key=key)
+            await task.ask_all(questions)
         case Say(text=text, key=key):
             await task.note(text)
             async with task.edit() as memory:

@@ -22,6 +22,7 @@ UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> f
     (1, 2): _unchanged,  # TaskStarted: prior, and the `change` of its strategies
     (2, 1): _unchanged,  # LeaseClaimed: at_once
     (7, 1): _unchanged,  # QuestionAsked: more reasons
+    (9, 1): _unchanged,  # MessageReceived: key
     (13, 1): _unchanged,  # TaskForked: that of its TaskStarted
     (13, 2): _unchanged,  # as above
     (20, 1): _unchanged,  # ActionIntended: paths

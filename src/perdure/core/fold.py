@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.codec import values
-from perdure.core import awaiting, health, milestones, reckoning, rollback, watching
+from perdure.core import awaiting, health, milestones, questions, reckoning, rollback, watching
 from perdure.core.keeping import drop_loose, forget_failed, has_tried, keep, keep_effect_key, keep_outcome, mark_applied
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
@@ -29,7 +28,7 @@ from perdure.model.ledger import Ledger, OpenAction, Robbed, Takeover
 from perdure.model.patch import Op
 from perdure.model.status import TAKEOVER, UNFINISHED
 
-FOLD_VERSION: Final = 3  # of what a snapshot holds: raise it when the meaning of an entry is refined
+FOLD_VERSION: Final = 4  # of what a snapshot holds: raise it when the meaning of an entry is refined
 
 
 class Fold:
@@ -146,29 +145,28 @@ def _task_parked(fold: Fold, _header: Header, payload: e.TaskParkedEntry, _patch
 
 
 def _question_asked(fold: Fold, _header: Header, payload: e.QuestionAsked, _patched: bool) -> None:  # noqa: FBT001
+    others = fold.ledger.question_keys
     _set_status(fold, "needs_human", f"{payload.reason}: {payload.question}")
     fold.ledger.question_action = payload.action
     if payload.key:
-        fold.ledger.question_key = payload.key
-        fold.document.asking[payload.key] = payload.question
+        questions.note_asked(fold.document, fold.ledger, payload, others)
 
 
 def _question_answered(fold: Fold, header: Header, payload: e.QuestionAnswered, _patched: bool) -> None:  # noqa: FBT001
     if payload.key:
-        fold.document.asking.pop(payload.key, None)
-        fold.document.answers[payload.key] = str(values.decode(bytes(payload.answer)))
         fold.document.changed = header.seq
-        if fold.ledger.question_key != payload.key:
-            return  # it waits for something else, or was paused meanwhile
+        if not questions.note_answered(fold.document, fold.ledger, payload):
+            return  # it waits for something else or for others too, or was paused meanwhile
     _set_status(fold, "running", "answered")
     reckoning.note_answer(fold.document, fold.ledger)
 
 
 def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
-    if payload.what == "tell" or (payload.what == "answer" and not awaiting.asked_key(fold.document, ledger)):
+    is_word = payload.what == "answer" and not payload.key
+    if payload.what == "tell" or (is_word and not questions.only_open(fold.document, ledger)):
         ledger.messages.append(payload.text)
-    if payload.what == "answer" and awaiting.waits_for_word(ledger):
+    if is_word and awaiting.waits_for_word(ledger):
         reckoning.note_word(ledger, payload.text)
     elif payload.what == "cancel" or (payload.what == "pause" and not ledger.asked):
         ledger.asked = payload.what
@@ -209,7 +207,7 @@ def _set_status(fold: Fold, status: str, reason: str) -> None:
     if ledger.takeover is not None and status in UNFINISHED:
         return  # whatever is asked and answered meanwhile, a person has it until it is handed back
     ledger.takeover = None
-    ledger.question_key = ""
+    ledger.question_keys = ()
     ledger.status, ledger.reason, ledger.until, ledger.question_action = status, reason, 0, ""  # type: ignore[assignment]  # callers pass members of Status
     if status != "needs_human":
         ledger.asked = ""  # it is obeyed, or overtaken

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Never
 
 from perdure.codec.redact import cut_redacted
-from perdure.core import awaiting, resume
+from perdure.core import awaiting, questions, resume
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine.session import Session
@@ -23,7 +23,7 @@ from perdure.errors import (
     TaskParked,
     TaskPaused,
 )
-from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX
+from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX, QUESTION_GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock
@@ -75,7 +75,7 @@ async def obey_stop(session: Session, stop: StopRequested) -> PerdureError:
             ended = ledger.status == "failed"
             return TaskFailed(session.task, ledger.reason, show_line(session)) if ended else needs_human(session)
         case "question":
-            if not stop.key or ledger.question_key != stop.key:
+            if not stop.key or stop.key not in ledger.question_keys:
                 await ask_person(session, stop.by, "question", key=stop.key)
             return needs_human(session)
         case _:
@@ -161,8 +161,8 @@ def next_line(fold: Fold) -> str:
 def _line_for_person(fold: Fold) -> str:
     ledger, name = fold.ledger, shlex.quote(fold.ledger.name)
     doubtful, need = ledger.question_action, awaiting.need_of(ledger)
-    if ledger.question_key:
-        return f"perdure answer {name} TEXT"
+    if ledger.question_keys:
+        return answer_line(ledger.name, questions.open_questions(fold.document, ledger))
     if ledger.rollback is not None and doubtful in ledger.rollback.undos:
         return resume_line(ledger.name)
     if doubtful and need == "diverged":
@@ -176,6 +176,22 @@ def next_after_pause(fold: Fold) -> str:
     """Return the line that a paused task waits for."""
     action = in_doubt(fold)
     return settle_line(fold.ledger.name, action) if action else resume_line(fold.ledger.name)
+
+
+def answer_line(name: str, asked: tuple[questions.Open, ...]) -> str:
+    """Return how the first of these questions is answered: where it is the only one, without saying which."""
+    which = f" --question {shlex.quote(asked[0].name)}" if len(asked) > 1 else ""
+    return f"perdure answer {shlex.quote(name)} TEXT{which}"
+
+
+def answer_lines(name: str, asked: tuple[questions.Open, ...]) -> tuple[str, ...]:
+    """Return how each of these questions is answered, with its text behind."""
+    word = shlex.quote(name)
+    texts = (cut_redacted(one.text, QUESTION_GIST_BYTES) for one in asked)
+    return tuple(
+        f"perdure answer {word} TEXT --question {shlex.quote(one.name)}   # {text}"
+        for one, text in zip(asked, texts, strict=True)
+    )
 
 
 def settle_line(name: str, action: str) -> str:

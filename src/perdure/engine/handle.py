@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Never, cast
 
 import msgspec
@@ -179,12 +179,24 @@ class Handle:
         text (in the body of an `each` together with the place); a call of the program may ask each once. A rollback to
         before the question forgets the answer. Raises UsageError.
         """
-        session = self._session
-        session.gate("question", self._lap)
         question = redact_text(check_text(question, "question"))
-        known_by = asking.key_of(session, self._lap, question, redact(key))
+        known_by = asking.key_of(self._session, self._lap, question, redact(key))
         asking.refuse_again(self._asked, known_by)
-        return await asking.ask(session, question, known_by, wait_s)
+        return (await self._answers({known_by: question}, wait_s))[known_by]
+
+    async def ask_all(self, questions: Mapping[str, str], *, wait_s: float = 0.0) -> dict[str, str]:
+        """Ask people several questions at once (key -> text) and return the answers by key, when all are there.
+
+        They are put on record together; each is answered by itself, in any order (`perdure answer --question`). As
+        `ask` otherwise: what is answered is never asked again, and the program is left while an answer is missing.
+        Raises UsageError, LimitExceeded.
+        """
+        asking.check_questions(questions)
+        known_by = {key: redact(key) for key in questions}
+        for key in known_by.values():
+            asking.refuse_again(self._asked, key)
+        answers = await self._answers({known_by[key]: redact_text(text) for key, text in questions.items()}, wait_s)
+        return {key: answers[known_by[key]] for key in questions}
 
     async def fail(self, reason: str) -> Never:
         """End the task as failed; its scene is kept."""
@@ -203,6 +215,10 @@ class Handle:
     def new_id(self) -> str:
         """22 letters of 128 random bits, recorded with the next append."""
         return cast("str", self._draw(self._session.world.ids.short_id()))
+
+    async def _answers(self, questions: Mapping[str, str], wait_s: float) -> dict[str, str]:
+        self._session.gate("question", self._lap)
+        return await asking.ask_all(self._session, questions, wait_s)
 
     def _draw(self, value: object) -> object:
         self._session.drawn.append(value)

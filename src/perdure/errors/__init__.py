@@ -70,6 +70,8 @@ PerdureError
 │   ├── LoopBlocked        a call of perdure.sync in the thread of its own event loop
 │   ├── PathOutside        a tool would write outside of the task's workspace
 │   ├── NothingAsked       an answer to a task that waits for none
+│   ├── QuestionUnclear    an answer that does not say to which of several questions it is
+│   ├── QuestionNotOpen    an answer to a question that is answered, over, or was never asked
 │   ├── NotTakenOver       a change by hand to a task that nobody has taken over
 │   ├── StatePathInvalid   a place of the state that cannot be read, or is not there
 │   ├── StateVersion       no migration leads from the recorded state to this program
@@ -179,6 +181,8 @@ from perdure.errors.usage import (
     NotTakenOver,
     PathOutside,
     ProgramNotImportable,
+    QuestionNotOpen,
+    QuestionUnclear,
     ReadOnlyState,
     RollbackRefused,
     RollbackUnderWay,
@@ -254,6 +258,8 @@ __all__ = [
     "ProcessesRemain",
     "ProcessesUnsupported",
     "ProgramNotImportable",
+    "QuestionNotOpen",
+    "QuestionUnclear",
     "ReadOnlyState",
     "ReducerFailed",
     "ResumeDiverged",

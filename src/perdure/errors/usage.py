@@ -348,6 +348,28 @@ class NothingAsked(UsageError):
         super().__init__(f"task {name!r} has asked nothing that an answer could go to ({why}){then}")
 
 
+class QuestionUnclear(UsageError):
+    """An answer that names no question, where several are open; `lines` are those to type, one for each."""
+
+    def __init__(self, name: str, lines: tuple[str, ...]) -> None:
+        self.name = name
+        self.lines = lines
+        listed = "\n".join(f"  {line}" for line in lines)
+        super().__init__(f"task {name!r} has asked {len(lines)} questions; say which one is answered:\n{listed}")
+
+
+class QuestionNotOpen(UsageError):
+    """An answer to a question that is answered, over, or was never asked; nothing was written."""
+
+    def __init__(self, name: str, question: str, why: str, lines: tuple[str, ...]) -> None:
+        self.name = name
+        self.question = question
+        self.why = why
+        self.lines = lines
+        listed = ("\n".join(["; open are:", *(f"  {line}" for line in lines)])) if lines else "; none is open"
+        super().__init__(f"question {question!r} of task {name!r} cannot be answered: {why}{listed}")
+
+
 class StateVersion(UsageError):
     """No migration leads from the recorded state to what the program expects; nothing of it was run."""
 

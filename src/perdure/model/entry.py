@@ -124,6 +124,7 @@ class MessageReceived(_Payload, frozen=True, kw_only=True):
     message: str  # id
     what: Literal["pause", "cancel", "tell", "answer"]
     text: str = ""
+    key: str = ""  # of an answer: the question that it is to; since version 2
 
 
 class TaskTakenOver(_Payload, frozen=True, kw_only=True):

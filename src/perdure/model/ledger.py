@@ -117,7 +117,8 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: Status = "running"
     reason: str = ""
     question_action: str = ""
-    question_key: str = ""  # of the question of the program for whose answer the task waits
+    question_keys: tuple[str, ...] = ()  # of the questions of the program for whose answers the task waits
+    questions: int = 0  # of the program, ever asked; each has its number
     until: int = 0
     takeover: Takeover | None = None
     robbed: Robbed | None = None

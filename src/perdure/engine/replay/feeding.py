@@ -196,10 +196,9 @@ class ReplayTask(Task):
         await self._step(lambda payload: isinstance(payload, e.FactStated) and payload.text == text)
         await super().fact(text, source=source)
 
-    async def ask(self, question: str, *, key: str = "", wait_s: float = 0.0) -> str:
-        """As `Task.ask`."""
+    async def _answers(self, questions: Mapping[str, str], wait_s: float) -> dict[str, str]:
         await self._step(lambda payload: isinstance(payload, e.QuestionAsked))
-        return await super().ask(question, key=key, wait_s=wait_s)
+        return await super()._answers(questions, wait_s)
 
     async def adopt(self, steps: Sequence[str]) -> None:
         """As `Task.adopt`."""
