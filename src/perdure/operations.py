@@ -264,9 +264,8 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
 async def answer(runtime: Runtime, name: str, text: str, message_id: str, question: str = "") -> tuple[str, bool]:
     """Answer what a task waits for; return that, and whether the answer is on record already (as `tell`).
 
-    `question` is the key or the number of one of its questions; it may be left out where only one is open. Raises
-    QuestionUnclear, QuestionNotOpen; NothingAsked where no word can help, with the line that can; UsageError for an
-    empty text, TaskFinished.
+    `question`: its key or number, where more than one is open. Raises QuestionUnclear, QuestionNotOpen; NothingAsked
+    where no word can help, with the line that can; UsageError for an empty text, TaskFinished.
     """
     message = _message(message_id, "answer", text)
     summary = await _find_unfinished(runtime.store, name)
