@@ -1,10 +1,16 @@
 """AutoGPT's `.env`: what wins over what, whose file it is, and what is refused."""
 
+import contextlib
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure.agent.autogpt.dotenv import read_dotenv
+from perdure.agent.autogpt.table import ENV
 from perdure.codec.redact import redact_text
 from perdure.errors import ConfigInvalid
 
@@ -165,3 +171,14 @@ def test_a_file_of_another_user_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 54321)
     with pytest.raises(ConfigInvalid, match="belongs to another user"):
         read_dotenv(str(tmp_path), {})
+
+
+@given(lines=st.lists(st.sampled_from([row.name for row in ENV]), max_size=4), values=st.data())
+def test_whatever_a_file_says_it_is_read_or_refused(lines, values):
+    """With no other error than the one that names file and key."""
+    value = st.one_of(st.text(max_size=20), st.sampled_from(["True", "0", "a,b", "http://h/v1", "gpt-4", "denylist"]))
+    with tempfile.TemporaryDirectory() as folder:
+        text = "\n".join(f"{name}={values.draw(value)}" for name in lines)
+        Path(folder, ".env").write_bytes(text.encode("utf-8", "surrogateescape"))
+        with contextlib.suppress(ConfigInvalid):
+            read_dotenv(folder, {})
