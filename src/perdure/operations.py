@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from perdure.codec import values
-from perdure.codec.redact import redact_text
+from perdure.codec.redact import redact, redact_text
 from perdure.engine.asking import address
 from perdure.engine.forking import ForkPlan, plan_fork
 from perdure.engine.leases import Presence, claim
@@ -116,15 +116,14 @@ def names_of(order: Order, subject: str, *parts: str) -> tuple[str, ...]:
     """
     if order.name:
         return (order.name,)
-    subject, parts = redact_text(subject), tuple(map(redact_text, parts))
-    words = re.findall(r"[^\W_]+", subject.lower())
+    words = re.findall(r"[^\W_]+", redact_text(subject).lower())
     slug = ""
     for word in words:
         longer = f"{slug}-{word}".strip("-")
         if len(longer.encode()) > _SLUG_MAX:
             break
         slug = longer
-    told_apart = "\0".join((subject, *parts)).encode("utf-8", "surrogatepass")
+    told_apart = "\0".join(map(redact_text, (subject, *parts))).encode("utf-8", "surrogatepass")
     letters = hashlib.sha256(told_apart).hexdigest()
     return tuple(f"{slug or 'task'}-{letters[:count]}" for count in _LETTERS)
 
@@ -428,15 +427,14 @@ async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver)
         is_same_place = found.workspace == order.workspace
     else:
         is_same_place = not found.workspace or found.workspace.endswith(os.sep + _slot(found.name))
-    is_same_driver = (recorded.kind, recorded.target, recorded.folder) == (driver.kind, driver.target, driver.folder)
-    is_same_goal = found.goal == redact_text(order.goal)
-    return is_same_goal and is_same_place and is_same_driver and _given(recorded) == _given(driver)
+    return found.goal == redact_text(order.goal) and is_same_place and _told(recorded) == _told(driver)
 
 
-def _given(driver: Driver) -> bytes:
-    """Return the arguments as bytes in which their order means nothing."""
+def _told(driver: Driver) -> tuple[str, str, str, bytes]:
+    """Return what tells drivers apart; the order of their arguments does not."""
     raw = bytes(driver.arguments)
-    return values.canonical(values.decode(raw)) if raw else b""
+    arguments = values.canonical(redact(values.decode(raw))) if raw else b""
+    return driver.kind, driver.target, driver.folder, arguments
 
 
 async def recall_journal(store: Store, name: str, until: int | None = None) -> Record:
