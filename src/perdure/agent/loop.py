@@ -105,6 +105,7 @@ def _view(task: Task, last: Outcome | None) -> PolicyView:
         messages=task.messages,
         answers=task.answers,
         checks=task.checks,
+        is_budget_low=task.budget.is_low,
     )
 
 
@@ -167,7 +168,7 @@ async def _act(task: Task, move: Act) -> Outcome:
     def keep(memory: Any, result: object) -> None:  # noqa: ANN401 - a view of the state
         _store(memory, move.into, move.shape(result) if move.shape else result)
 
-    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s)
+    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s, reserve=move.reserve)
     if move.on_failure == "leave":
         return Succeeded(await using.act(move.tool, then=keep, **move.arguments))
     outcome = await using.act_outcome(move.tool, then=keep, **move.arguments)

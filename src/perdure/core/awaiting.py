@@ -17,8 +17,8 @@ _NO_MATTER_OF_WORDS: Final = frozenset({"in_doubt", "diverged", "takeover"})
 
 def waits_for_word(ledger: Ledger) -> bool:
     """Whether the task waits for what a person has to say, and not for the answer to a question of its program."""
-    if ledger.status != "needs_human" or ledger.question_keys or ledger.question_action:
-        return False
+    if ledger.status != "needs_human" or ledger.question_keys or ledger.question_action or ledger.budget_asked:
+        return False  # what a budget needs is an amount, and no word
     return need_of(ledger) not in _NO_MATTER_OF_WORDS
 
 

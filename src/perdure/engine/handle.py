@@ -11,12 +11,14 @@ from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.codec.redact import cut_redacted, redact, redact_text
 from perdure.core.briefing import brief
+from perdure.core.spending import state_of
 from perdure.engine import asking, marking
 from perdure.engine.session import Session
 from perdure.errors import StopRequested, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.advice import NO_ADVICE, Advice
+from perdure.model.budget import BudgetState
 from perdure.model.ids import check_name, check_text, plain_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
@@ -67,6 +69,14 @@ class Handle:
         """The strategy to follow; `Strategy("default")` where none were declared."""
         strategies = self._session.fold.ledger.strategies
         return strategies[self._session.fold.document.strategy] if strategies else DEFAULT_STRATEGY
+
+    @property
+    def budget(self) -> BudgetState:
+        """What the task has spent, over every restart and rollback, and how that stands to its budget.
+
+        Time is counted up to the last entry of the journal.
+        """
+        return state_of(self._session.fold.ledger, self._session.fold.at)
 
     @property
     def lessons(self) -> list[str]:

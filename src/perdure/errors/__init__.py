@@ -46,6 +46,8 @@ PerdureError
 │   ├── ToolUndeclared     a callable that was never declared as a tool
 │   ├── ProgramNotImportable
 │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
+│   ├── CostInvalid        a cost, a sum of money or a budget that makes no sense
+│   ├── CurrencyMismatch   a cost and a budget in different currencies
 │   ├── GoalUnknown        the chosen model does not understand this goal
 │   ├── ModelUnknown       no model of that name can be opened
 │   ├── ApiKeyMissing      the model's provider wants a key, and none is set
@@ -164,6 +166,8 @@ from perdure.errors.usage import (
     BranchLeft,
     CheckpointUnknown,
     ConfigInvalid,
+    CostInvalid,
+    CurrencyMismatch,
     EditClash,
     EditOpen,
     EffectNotAnchored,
@@ -230,6 +234,8 @@ __all__ = [
     "Conflict",
     "ContentRefused",
     "ConversationInvalid",
+    "CostInvalid",
+    "CurrencyMismatch",
     "Damaged",
     "EditClash",
     "EditOpen",

@@ -419,3 +419,22 @@ class PathOutside(UsageError):
             f"tool {tool!r} would write {path!r}, which lies outside of the workspace {workspace!r}: nothing was done; "
             "give a path inside, or declare it without undo='workspace' and paths="
         )
+
+
+class CostInvalid(UsageError):
+    """A cost, a sum of money or a budget that cannot be read, or makes no sense."""
+
+
+class CurrencyMismatch(UsageError):
+    """A cost and a budget are in different currencies, and perdure converts none."""
+
+    failure_class = "request"  # of a tool that has charged so: the same call would come to the same
+
+    def __init__(self, task: str, budget: str, currencies: tuple[str, ...]) -> None:
+        self.task = task
+        self.budget = budget
+        self.currencies = currencies
+        super().__init__(
+            f"the budget of task {task!r} is {budget}, and these costs are in {', '.join(currencies)}: state them in "
+            f"the currency of the budget, or set a budget in theirs, or none (`--budget money=none`)"
+        )
