@@ -110,7 +110,7 @@ def test_exemptions_are_of_files_that_exist():
     assert [] == gone
 
 
-@pytest.mark.parametrize("name", ["base", "dev"])
+@pytest.mark.parametrize("name", ["base", "dev", "local"])
 def test_requirements_are_pinned_by_hash_and_name_no_place(name):
     """Each requirement has a version and hashes; no index, host or folder stands in the file."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")

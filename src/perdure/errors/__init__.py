@@ -78,6 +78,7 @@ PerdureError
 │   ├── StatePathInvalid   a place of the state that cannot be read, or is not there
 │   ├── StateVersion       no migration leads from the recorded state to this program
 │   └── StateInvalid       the state is not what ``state_type=`` says
+├── LocalModelFailed       the model on this machine gave no reply
 ├── ActionError
 │   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
 │   ├── OutcomeUnknown     whether the effect happened is not known
@@ -123,6 +124,7 @@ from perdure.errors.models import (
     ApiKeyMissing,
     ConversationInvalid,
     ExtraMissing,
+    LocalModelFailed,
     ModelUnknown,
 )
 from perdure.errors.programs import (
@@ -250,6 +252,7 @@ __all__ = [
     "KeyMissing",
     "KeyReused",
     "LimitExceeded",
+    "LocalModelFailed",
     "LogDamaged",
     "LoopBlocked",
     "ModelUnknown",
