@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.agent.autogpt.dotenv import read_dotenv
-from perdure.agent.autogpt.table import ENV
+from perdure.agent.autogpt.table import ENV, ENV_ROWS
 from perdure.codec.redact import redact_text
 from perdure.errors import ConfigInvalid
 
@@ -107,9 +107,7 @@ def test_the_address_of_a_service_is_for_models_that_no_provider_has(read):
     assert {"model": "openai:my-model", "base_url": "http://h:1/v1"} == found.fields
 
 
-@pytest.mark.parametrize(
-    "models", ["SMART_LLM=claude-3", "SMART_LLM=gpt-4\nFAST_LLM=claude-3", "RESTRICT_TO_WORKSPACE=True"]
-)
+@pytest.mark.parametrize("models", ["SMART_LLM=gpt-4\nFAST_LLM=claude-3", "RESTRICT_TO_WORKSPACE=True"])
 def test_an_address_that_is_not_for_every_model_is_only_handed_on(read, models):
     """Where it is looked at for models of OpenAI alone."""
     found = read(f"{models}\nOPENAI_API_BASE_URL=http://h:1/v1")
@@ -128,7 +126,7 @@ def test_a_llamafile_is_both_models_or_none(read):
 def test_a_given_model_takes_the_place_of_both_models(tmp_path):
     """A name that would be refused is not looked at."""
     (tmp_path / ".env").write_text("SMART_LLM=who-knows\nFAST_LLM=gpt-4", "utf-8")
-    assert {} == read_dotenv(str(tmp_path), {}, has_model=True).fields
+    assert {} == read_dotenv(str(tmp_path), {}, model="ollama:x").fields
 
 
 @pytest.mark.parametrize(
@@ -164,13 +162,45 @@ def test_an_address_that_holds_a_secret_is_refused_and_not_shown(read, address):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_a_file_of_another_user_is_refused(tmp_path, monkeypatch):
+def test_a_file_of_another_user_is_left_aside(tmp_path, monkeypatch):
     """What it says would decide where keys are sent."""
     (tmp_path / ".env").write_text("SMART_LLM=gpt-4", "utf-8")
     os.chown(tmp_path / ".env", 12345, 12345)
     monkeypatch.setattr(os, "getuid", lambda: 54321)
-    with pytest.raises(ConfigInvalid, match="belongs to another user"):
-        read_dotenv(str(tmp_path), {})
+    found = read_dotenv(str(tmp_path), {})
+    assert ({}, {"the file": "it belongs to another user"}) == (found.fields, found.ignored)
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("OPENAI_API_BASE_URL", "OPENAI_API_KEY"),
+        ("ANTHROPIC_API_BASE_URL", "ANTHROPIC_API_KEY"),
+        ("GROQ_API_BASE_URL", "GROQ_API_KEY"),
+    ],
+)
+@pytest.mark.parametrize("own", ["", "AP_SERVER_PORT=1\n"])
+def test_no_key_of_the_environment_goes_to_an_address_of_a_file(read, address, key, own):
+    """Whosever file it is; with a key of its own the file is whole, and with an address of the shell its own counts."""
+    variable = ENV_ROWS[address].variable
+    with pytest.raises(ConfigInvalid, match=f"{address}: {key} of the environment would be sent there"):
+        read(f"{own}{address}=http://h/v1", **{key: "of-the-shell"})
+    pair = read(f"{own}{address}=http://h/v1\n{key}=of-the-file", **{key: "of-the-shell"}).variables
+    assert {variable: "http://h/v1", key: "of-the-file"} == dict(pair)
+    shell = {key: "of-the-shell", variable: "http://s/v1"}
+    assert {} == dict(read(f"{own}{address}=http://h/v1\n{key}=of-the-file", **shell).variables)
+
+
+def test_an_address_of_a_provider_that_is_not_asked_is_not_looked_at(tmp_path):
+    """Where the models are known to be somebody else's."""
+    (tmp_path / ".env").write_text("OPENAI_API_BASE_URL=http://h/v1", "utf-8")
+    found = read_dotenv(str(tmp_path), {"OPENAI_API_KEY": "of-the-shell"}, model="anthropic:claude-sonnet-5-5")
+    assert {} == dict(found.variables)
+
+
+def test_a_broken_line_of_another_programs_file_is_not_ours_to_mend(read):
+    """Its keys are taken."""
+    assert {"OPENAI_API_KEY": "k"} == dict(read("not a line\nOPENAI_API_KEY=k").variables)
 
 
 @given(lines=st.lists(st.sampled_from([row.name for row in ENV]), max_size=4), values=st.data())
