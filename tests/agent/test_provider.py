@@ -237,6 +237,8 @@ QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_qu
         (Answer(status=400, error=CONTEXT), "context"),
         (Answer(text="one two three four", cut_after=3), "network"),
         (Answer(text="one two three four", finish="none"), "network"),
+        (Answer(text="one two three four", cut_after=3, error={"message": "oh", "type": "server_error"}), "capacity"),
+        (Answer(text="one two", cut_after=2, error={"message": "slow", "code": "rate_limit_exceeded"}), "throttled"),
     ],
 )
 def test_a_failure_has_its_class_and_nothing_is_sent_again(answer, failure_class):

@@ -9,6 +9,12 @@ async def talker(task, wait_s: float = 0.0):
     """Ask for a colour, then say what it was told."""
     colour = await task.ask("which colour?", wait_s=wait_s)
     return {"colour": colour, "told": task.messages}
+
+
+@perdure.program
+async def chooser(task, wait_s: float = 0.0):
+    """Ask for a colour and a size."""
+    return await task.ask_all({"colour": "which colour?", "size": "which size?"}, wait_s=wait_s)
 '''
 
 
@@ -77,3 +83,44 @@ def test_a_running_task_hears_within_a_second(perdure, spawn, here):
     assert {"colour": "red", "told": ["be quick"]} == json.loads(out)["result"]
     kinds = [json.loads(line)["kind"] for line in perdure("log", "t")[1].splitlines()]
     assert (1, 2) == (kinds.count("question_answered"), kinds.count("message_received"))
+
+
+def test_two_questions_are_answered_in_reverse_order(perdure, here):
+    """Who names none gets the lines to type; who names one reaches it, by number or key, over restarts between."""
+    add_program(here)
+    code, _, err = perdure("run", "--program", "programs.py:chooser", "--name", "t")
+    assert (3, True) == (code, "[1] which colour?; [2] which size?" in err)
+    shown = perdure("show", "t")[1]
+    assert "question 2   which size?\n               perdure answer t TEXT --question 2" in shown
+    assert "question: [1] which colour?; [2]" in perdure("list")[1]
+    code, _, err = perdure("answer", "t", "red")
+    assert (2, True) == (code, "perdure answer t TEXT --question 1   # which colour?" in err)
+    code, out, _ = perdure("answer", "t", "XL", "--question", "2")
+    assert (0, "answered: which size?; next: perdure answer t TEXT\n") == (code, out)
+    assert 3 == perdure("resume", "t")[0]
+    code, _, err = perdure("answer", "t", "S", "--question", "2")
+    assert (2, True) == (code, "answered already" in err)
+    assert (0, "answered: which colour?; next: perdure resume t\n") == perdure(
+        "answer", "t", "red", "--question", "colour"
+    )[:2]
+    assert {"colour": "red", "size": "XL"} == json.loads(perdure("resume", "t", "--json")[1])["result"]
+    assert 0 == perdure("verify", "t")[0]
+
+
+def test_of_two_answers_to_a_running_task_the_first_counts(perdure, spawn, here):
+    """Two people answer at the same time: one of them is told that their answer came too late."""
+    add_program(here)
+    running = spawn("run", "--program", "programs.py:chooser", "--name", "t", "--set", "wait_s=60", "--json")
+    status = ""
+    while status != "needs_human":
+        code, out, _ = perdure("show", "t", "--json")
+        status = json.loads(out)["status"] if code == 0 else ""
+    people = [spawn("answer", "t", text, "--question", "size") for text in ("S", "XL")]
+    ended = [(person.wait(30), person.stderr.read().decode()) for person in people]
+    assert [0, 2] == sorted(code for code, _ in ended)
+    late = next(err for code, err in ended if code == 2)
+    assert "another answer" in late or "answered already" in late
+    assert 0 == perdure("answer", "t", "red")[0]
+    out, _ = running.communicate(timeout=30)
+    sizes = {"colour": "red", "size": "S" if ended[0][0] == 0 else "XL"}
+    assert sizes == json.loads(out)["result"]

@@ -25,11 +25,13 @@ REFERENCE = ROOT / "docs" / "reference"
 
 # Grouped for reading; a name that stands in no group is reported by the test.
 GROUPS = {
-    "To begin": ("open", "program", "tool", "migration", "milestone", "request_checkpoint", "spawn"),
+    "To begin": ("open", "program", "tool", "migration", "milestone", "spawn"),
+    "In the body of a tool": ("charge", "emit", "request_checkpoint"),
     "What you hold": ("Runtime", "Task", "Program", "Tool", "Migration", "Milestone", "MilestoneView"),
     "Hooks that reach people": ("Webhook", "CommandHook"),
     "Recovery": ("Strategy", "variations", "Advice", "Rules", "Patience", "HealthRules"),
     "Values": ("Effect", "EffectKey", "Secret", "Outcome", "Succeeded", "Failed", "InDoubt"),
+    "Costs": ("Cost", "Budget", "BudgetState"),
     "How a run ends without a result": (
         "TaskStopped", "TaskPaused", "TaskParked", "NeedsHuman", "ResumeDiverged", "TaskFailed", "TaskCancelled",
         "TaskBusy",
@@ -38,7 +40,8 @@ GROUPS = {
         "ActionFailed", "ActionTimedOut", "OutcomeUnknown", "ReducerFailed", "CheckFailed", "ToolLeftOut",
     ),
     "Other errors": (
-        "PerdureError", "UsageError", "Unstorable", "TaskMismatch", "TaskFinished", "StoreError", "RolledBack",
+        "PerdureError", "UsageError", "Unstorable", "CostInvalid", "CurrencyMismatch", "TaskMismatch", "TaskFinished",
+        "StoreError", "RolledBack",
     ),
 }  # fmt: skip
 # What has no docstring of its own: a union and a NewType.

@@ -60,6 +60,7 @@ def _view(task: Task, last: Outcome | None) -> PolicyView:
         messages=task.messages,
         answers=task.answers,
         checks=task.checks,
+        is_budget_low=task.budget.is_low,
     )
 
 
@@ -77,8 +78,7 @@ async def _make(task: Task, move: Move) -> Outcome | None:
         case Ask(question=question):
             return Succeeded(await task.ask(question))
         case AskAll(questions=questions):
-            for key, question in questions.items():
-                await task.ask(question, key=key)
+            await task.ask_all(questions)
         case Say(text=text, key=key):
             await task.note(text)
             async with task.edit() as memory:
@@ -132,7 +132,7 @@ async def _act(task: Task, move: Act) -> Outcome:
         else:
             move.keep(memory, result)
 
-    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s, effect=move.effect)
+    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s, effect=move.effect, reserve=move.reserve)
     if move.on_failure == "leave":
         return Succeeded(await using.act(move.tool, then=keep, **move.arguments))
     outcome = await using.act_outcome(move.tool, then=keep, **move.arguments)

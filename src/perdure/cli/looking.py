@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perdure.views.showing import Show
 
 _ID_SHOWN = 8
+_REASON_SHOWN = 60
 
 
 class ListOptions(StoreOptions, frozen=True, kw_only=True):
@@ -149,7 +150,9 @@ def _about(row: Row) -> str:
         return f" (taken over by {reason.removeprefix(TAKEOVER)}, {_minute(row.summary.taken_at)})"
     if row.standing == "parked":
         return f" until {_minute(row.summary.until)}"
-    return f" ({reason.partition(':')[0]})" if reason and row.standing in {"needs_human", "paused", "failed"} else ""
+    if row.standing == "needs_human":
+        return f" ({reason if len(reason) <= _REASON_SHOWN else reason[:_REASON_SHOWN] + '…'})" if reason else ""
+    return f" ({reason.partition(':')[0]})" if reason and row.standing in {"paused", "failed"} else ""
 
 
 def _row_fields(row: Row) -> dict[str, object]:
@@ -210,6 +213,10 @@ def _say_show(shown: Show) -> None:
     for title, text in facts:
         if text:
             say(f"  {title:<12} {text}")
+    for question in shown.questions:
+        say(f"  {f'question {question.number}':<12} {question.text}")
+        if len(shown.questions) > 1:
+            say(f"  {'':<12} perdure answer {shlex.quote(shown.name)} TEXT --question {shlex.quote(question.name)}")
     for pending in shown.pending:
         again = f", attempt {pending.attempt}" if pending.attempt > 1 else ""
         say(f"  {pending.standing:<12} {pending.tool} ({pending.action}) since {pending.since}{again}")

@@ -28,8 +28,16 @@ def tell(options: TalkOptions) -> None:
     wait_for(_tell(options))
 
 
-@taking(TalkOptions)
-def answer(options: TalkOptions) -> None:
+class AnswerOptions(TalkOptions, frozen=True, kw_only=True):
+    """Of answer."""
+
+    question: Annotated[
+        str, typer.Option("--question", metavar="QUESTION", help="Which one: its number or key (`perdure show`).")
+    ] = ""
+
+
+@taking(AnswerOptions)
+def answer(options: AnswerOptions) -> None:
     """Answer what a task waits for: a question, or why it was handed over. Its program is told."""
     wait_for(_answer(options))
 
@@ -52,26 +60,30 @@ async def _tell(options: TalkOptions) -> None:
     say_done(options, {"task": summary.task, "name": summary.name, "status": standing}, text)
 
 
-async def _answer(options: TalkOptions) -> None:
+async def _answer(options: AnswerOptions) -> None:
     from perdure import operations
+    from perdure.errors import NothingAsked
     from perdure.ids_source import SystemIds
-    from perdure.views.listing import look_at
-    from perdure.views.showing import next_command
+    from perdure.views.asked import has_answered
+    from perdure.views.showing import show
 
     async with open_for(options) as runtime:
         summary = await runtime.store.find(options.name)
+        since, _ = await runtime.store.head(summary.task)
         message = SystemIds().short_id()
-        question, is_written = await operations.answer(runtime, summary.task, options.text, message)
+        asked, is_written = await operations.answer(runtime, summary.task, options.text, message, options.question)
         is_heard = is_written or await _is_taken(runtime.store, summary.task, message)
-        row = await look_at(runtime.store, await runtime.store.find(summary.task))
+        if is_heard and not is_written and not await has_answered(runtime.store, summary.task, message, since):
+            raise NothingAsked(summary.name, f"another answer to {asked!r} came first; this one counts for nothing")
+        shown = await show(runtime.store, summary.task)
     fields = {"task": summary.task, "name": summary.name, "status": "answered" if is_heard else "sent"}
-    fields["question"] = question
-    text = f"answered: {question}"
+    fields["question"] = asked
+    text = f"answered: {asked}"
     if is_written:
-        fields["next_command"] = next_command(row)
-        text += f"; next: {next_command(row)}"
+        fields["next_command"] = shown.next_command
+        text += f"; next: {shown.next_command}"
     elif not is_heard:
-        text = f"the answer is there as soon as the task's process looks: {question}"
+        text = f"the answer is there as soon as the task's process looks: {asked}"
     say_done(options, fields, text)
 
 

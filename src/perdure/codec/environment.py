@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from perdure.codec.spelling import SPELLING_CHARS_MIN
+from perdure.codec.spelling import SPELLING_BYTES_MIN
 from perdure.limits import SECRET_BYTES_MAX
 
 _SURE: Final = re.compile(
     r"(^|_)(API_?KEYS?|(ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|MASTER|ACCOUNT|AUTH|SERVICE)_KEY|ACCESS_KEY_ID|\w*TOKEN|\w*SECRET|"
     r"PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PAT|CREDENTIALS?|DSN|COOKIE)(_\d+)?$"
 )
-_LIKELY: Final = re.compile(r"(KEY|KEYS|AUTH|SECRET_\w+|TOKEN_\w+|PASSWORD_\w+|API_?KEY_\w+)(_\d+)?$")
+_LIKELY: Final = re.compile(r"(^|_)(KEY|KEYS|AUTH|SECRET_\w+|TOKEN_\w+|PASSWORD_\w+|API_?KEY_\w+)(_\d+)?$")
 _NO_SECRET: Final = re.compile(
     r"(^|_)(PUBLIC|PUB)_KEY|_(FILE|PATH|DIR|NAME|URL|HOST|TYPE|(?<!ACCESS_KEY_)ID|TTL|LENGTH|EXPIRY)$|^(OLD)?PWD$"
 )
-_SECRET_URL: Final = re.compile(r"WEBHOOK|(^|_)DSN$")  # of these, more than a password gives access
+_SECRET_URL: Final = re.compile(r"WEBHOOK|NOTIFY_URL$|(^|_)DSN$")  # of these, more than a password gives access
 _DISTINCT_MIN: Final = 5  # characters
 _DIGITS_MIN: Final = 16  # in a text of digits alone: shorter ones are ports, sizes and moments
 _DRAWN_MIN: Final = 12  # characters of what only its looks speak for
@@ -63,7 +63,7 @@ def _says_so(name: str, value: str) -> bool:
 def _could_be(value: str) -> bool:
     is_plain = value.lower() in _PLACEHOLDERS or _PATH.fullmatch(value) is not None
     is_number = _NUMBER.fullmatch(value) is not None and len(value) < _DIGITS_MIN
-    return len(value) >= SPELLING_CHARS_MIN and len(set(value)) >= _DISTINCT_MIN and not is_plain and not is_number
+    return len(value) >= SPELLING_BYTES_MIN and len(set(value)) >= _DISTINCT_MIN and not is_plain and not is_number
 
 
 def _looks_drawn(value: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 
 from perdure.codec.environment import secrets_in
 from perdure.codec.masks import Masks, mask_of
-from perdure.codec.spelling import SPELLING_CHARS_MIN
+from perdure.codec.spelling import SPELLING_BYTES_MIN
 from perdure.errors import LimitExceeded, SecretMissing, UsageError
 from perdure.limits import SECRET_BYTES_MAX, SECRETS_MAX
 
@@ -127,7 +127,7 @@ class Registry:
 
     def _expected_in(self, environ: Mapping[str, str]) -> list[tuple[str, bytes]]:
         found = [(name, _stripped(environ[name])) for name in sorted(self._expected & environ.keys())]
-        return [(name, raw) for name, raw in found if SPELLING_CHARS_MIN <= len(raw) <= SECRET_BYTES_MAX]
+        return [(name, raw) for name, raw in found if SPELLING_BYTES_MIN <= len(raw) <= SECRET_BYTES_MAX]
 
     def _take(self, named: Iterable[tuple[str, bytes]]) -> None:
         fresh = [pair for pair in named if pair not in self._all]
@@ -148,9 +148,9 @@ process: Final = Registry()
 
 def _checked(name: str, text: str | bytes) -> bytes:
     raw = _stripped(text)
-    if len(raw) < SPELLING_CHARS_MIN:
+    if len(raw) < SPELLING_BYTES_MIN:
         raise UsageError(
-            f"secret {name!r} is shorter than {SPELLING_CHARS_MIN} bytes: so short a text stands in others by chance "
+            f"secret {name!r} is shorter than {SPELLING_BYTES_MIN} bytes: so short a text stands in others by chance "
             f"and cannot be masked; choose a longer one"
         )
     if len(raw) > SECRET_BYTES_MAX:

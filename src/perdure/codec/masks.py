@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from perdure.codec.spelling import SPELLING_CHARS_MIN, Spelling, spellings
+from perdure.codec.spelling import SPELLING_BYTES_MIN, Spelling, spellings
 
 _NEIGHBOUR: Final = "[A-Za-z0-9+/_-]?"
 _SIGNS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-%")
@@ -47,7 +47,7 @@ class Masks:
         cores = {raw: max(_CORE.findall(raw), key=len, default=b"") for raw in encoded}
         self._few = tuple(raw for raw, core in cores.items() if not core)
         self._cores = tuple(dict.fromkeys(core for core in cores.values() if core))
-        self._shortest = min(map(len, encoded), default=SPELLING_CHARS_MIN)
+        self._shortest = min(map(len, encoded), default=SPELLING_BYTES_MIN)
         self.longest = max(map(len, texts), default=0)
         self._firsts: dict[str, list[str]] = {}
         for text in texts:

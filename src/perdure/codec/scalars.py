@@ -7,7 +7,6 @@ of `MALFORMED` for any shape that its writer does not make: each value has one w
 
 from __future__ import annotations
 
-import contextlib
 import re
 from base64 import b64decode
 from binascii import b2a_base64
@@ -24,7 +23,8 @@ import msgspec
 
 from perdure.codec.known import Secret, process, sealed_name
 from perdure.codec.masks import mask_of
-from perdure.errors import Unstorable, UsageError
+from perdure.codec.spelling import SPELLING_BYTES_MIN
+from perdure.errors import Unstorable
 from perdure.limits import LEAF_BYTES_MAX, NESTING_MAX
 
 Value: TypeAlias = Any  # a value of the domain
@@ -79,9 +79,9 @@ def write_foreign(value: object, path: Path, walk: Walk) -> Wire:
 
 def _write_sealed(value: Any, path: Path) -> str:  # noqa: ANN401 - pydantic's SecretStr or SecretBytes
     """Return the mask of a value that says of itself that it is secret, and see to it that it is masked everywhere."""
-    name = sealed_name(path)
-    with contextlib.suppress(UsageError):  # too short to be found in other texts: here it is masked all the same
-        process.know(name, value.get_secret_value())
+    name, secret = sealed_name(path), value.get_secret_value()
+    if len(secret.strip()) >= SPELLING_BYTES_MIN:  # a shorter one cannot be looked for in other texts
+        process.know(name, secret)
     return mask_of(name)
 
 

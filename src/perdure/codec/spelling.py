@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-SPELLING_CHARS_MIN: Final = 8  # a shorter text stands in others by chance
+SPELLING_BYTES_MIN: Final = 8  # a shorter text stands in others by chance
 LINE_CHARS_MIN: Final = 16  # a line of a secret of many lines, looked for by itself
 _GROUP: Final = 3  # bytes that base64 writes as four characters
 _BITS: Final = 6  # of one character of base64
@@ -36,7 +36,7 @@ def spellings(secret: bytes) -> tuple[Spelling, ...]:
         found.setdefault(text, Spelling(text))
     for text in _base64(secret):
         found.setdefault(text, Spelling(text, is_inside=True))
-    return tuple(one for one in found.values() if len(one.text) >= SPELLING_CHARS_MIN)
+    return tuple(one for one in found.values() if len(one.text.encode()) >= SPELLING_BYTES_MIN)
 
 
 def _texts(secret: bytes) -> Iterator[str]:

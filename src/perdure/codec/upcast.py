@@ -22,10 +22,14 @@ UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> f
     (1, 2): _unchanged,  # TaskStarted: prior, and the `change` of its strategies
     (2, 1): _unchanged,  # LeaseClaimed: at_once
     (7, 1): _unchanged,  # QuestionAsked: more reasons
+    (7, 2): _unchanged,  # QuestionAsked: budget
+    (9, 1): _unchanged,  # MessageReceived: key
+    (11, 1): _unchanged,  # TaskFailed: budget
     (13, 1): _unchanged,  # TaskForked: that of its TaskStarted
     (13, 2): _unchanged,  # as above
     (20, 1): _unchanged,  # ActionIntended: paths
     (20, 2): _unchanged,  # ActionIntended: provider, source, poll
+    (20, 3): _unchanged,  # ActionIntended: reserve
     (21, 1): _unchanged,  # ActionSettled: how its error was classified
     (21, 2): _unchanged,  # ActionSettled: hollow
     (30, 1): _unchanged,  # StateEdited: by

@@ -1,29 +1,24 @@
 """What a task that stands waits for, and where a word of a person goes. Pure; asked by fold, engine and views.
 
-A question of its program is answered under its key. Where the task was handed over for another reason (a limit, a key
-that is missing, strategies used up), a word lets it go on, and its program finds it in `task.messages` and, as long
-as nothing has followed from it, in `task.advice`. No word says what became of an effect: that is settled.
+A question of its program is answered under its key (`core/questions.py`). Where the task was handed over for another
+reason (a limit, a key that is missing, strategies used up), a word lets it go on, and its program finds it in
+`task.messages` and, as long as nothing has followed from it, in `task.advice`. No word says what became of an effect:
+that is settled.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from perdure.model.document import Document
 from perdure.model.ledger import Ledger
 
 _NO_MATTER_OF_WORDS: Final = frozenset({"in_doubt", "diverged", "takeover"})
 
 
-def asked_key(document: Document, ledger: Ledger) -> str:
-    """Return the key of the program's question that an answer goes to now: the oldest; "" where it goes to none."""
-    return "" if waits_for_word(ledger) else next(iter(document.asking), "")
-
-
 def waits_for_word(ledger: Ledger) -> bool:
     """Whether the task waits for what a person has to say, and not for the answer to a question of its program."""
-    if ledger.status != "needs_human" or ledger.question_key or ledger.question_action:
-        return False
+    if ledger.status != "needs_human" or ledger.question_keys or ledger.question_action or ledger.budget_asked:
+        return False  # what a budget needs is an amount, and no word
     return need_of(ledger) not in _NO_MATTER_OF_WORDS
 
 

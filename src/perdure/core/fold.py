@@ -12,24 +12,33 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.codec import values
-from perdure.core import awaiting, health, milestones, reckoning, rollback, watching
-from perdure.core.keeping import drop_loose, forget_failed, has_tried, keep, keep_effect_key, keep_outcome, mark_applied
+from perdure.core import awaiting, health, milestones, questions, reckoning, rollback, spending, watching
+from perdure.core.keeping import (
+    drop_loose,
+    forget_failed,
+    has_tried,
+    keep,
+    keep_effect_key,
+    keep_outcome,
+    mark_applied,
+    open_action,
+)
 from perdure.core.manifest import Manifest
 from perdure.core.resume import failed_key_of, key_of
 from perdure.core.touched import Touched
 from perdure.core.tracking import StateTree, apply
 from perdure.errors import UnknownKind
-from perdure.limits import ENTRY_BYTES_COUNTED_MIN, GIST_BYTES
+from perdure.limits import ENTRY_BYTES_COUNTED_MIN
 from perdure.model import entry as e
+from perdure.model.budget import NO_COST
 from perdure.model.checkpoint import Checkpoint, Position
 from perdure.model.document import Document, Kept
 from perdure.model.entry import Entry, Header
-from perdure.model.ledger import Ledger, OpenAction, Robbed, Takeover
+from perdure.model.ledger import Ledger, Robbed, Takeover
 from perdure.model.patch import Op
 from perdure.model.status import TAKEOVER, UNFINISHED
 
-FOLD_VERSION: Final = 3  # of what a snapshot holds: raise it when the meaning of an entry is refined
+FOLD_VERSION: Final = 4  # of what a snapshot holds: raise it when the meaning of an entry is refined
 
 
 class Fold:
@@ -73,9 +82,10 @@ class Fold:
             raise UnknownKind(header.kind, header.version, header.seq)
         if operations:
             self.touched.mark(operations, header.seq)
-        self.seq, self.epoch, self.at, self.digest = header.seq, header.epoch, header.at, digest
+        self.seq, self.epoch, self.digest = header.seq, header.epoch, digest
         self.bytes_since_snapshot += max(size, ENTRY_BYTES_COUNTED_MIN)
         rule(self, header, payload, bool(operations))
+        self.at = header.at  # after the rule: until then it is when the entry before was written
 
     def jump(self, entry: Entry, earlier: Fold) -> None:
         """Take in the RolledBack `entry`: the document becomes that of `earlier` (folded to its `to_seq`)."""
@@ -104,6 +114,7 @@ def _task_forked(fold: Fold, header: Header, payload: e.TaskForked, _patched: bo
 
 def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
+    spending.end_work(ledger, fold.at)  # whoever had it has done nothing since his last entry
     ledger.unmended |= payload.after_crash or ledger.holder is None or ledger.holder.boot != payload.holder.boot
     ledger.holder = payload.holder
     is_excused = payload.by_hand or ledger.settled_under_lease or reckoning.is_waiting(ledger)
@@ -112,63 +123,64 @@ def _lease_claimed(fold: Fold, header: Header, payload: e.LeaseClaimed, _patched
     ledger.settled_under_lease = False
     reckoning.note_claim(ledger, payload)
     if header.branch > fold.branch:
-        _begin_own_life(fold, header.branch)
+        _begin_own_life(fold, header)
 
 
-def _begin_own_life(fold: Fold, branch: int) -> None:
+def _begin_own_life(fold: Fold, header: Header) -> None:
     """A fork has taken over what it gets from its parent: from here on it runs, on the next branch."""
-    fold.branch = branch
+    fold.branch = header.branch
     fold.document.asking = {}  # the program asks again
     fold.ledger.decided, fold.ledger.alarm, fold.ledger.is_undecided = None, None, False  # that was about the parent
     fold.ledger.takeover = None  # a person has the parent, not the fork
+    spending.note_dropped(fold.ledger, (action for action in fold.ledger.open.values() if action.effect.is_free))
     fold.ledger.open = {name: action for name, action in fold.ledger.open.items() if not action.effect.is_free}
-    _set_status(fold, "running", "")
+    _set_status(fold, header.at, "running", "")
 
 
-def _task_resumed(fold: Fold, _header: Header, _payload: e.TaskResumed, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "running", "")
+def _task_resumed(fold: Fold, header: Header, _payload: e.TaskResumed, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, header.at, "running", "")
     fold.ledger.unmended = False
 
 
-def _program_called(fold: Fold, _header: Header, payload: e.ProgramCalled, _patched: bool) -> None:  # noqa: FBT001
+def _program_called(fold: Fold, header: Header, payload: e.ProgramCalled, _patched: bool) -> None:  # noqa: FBT001
+    spending.begin_work(fold.ledger, header.at)
     fold.ledger.attempt = payload.attempt
     reckoning.note_call(fold.ledger)
 
 
-def _task_paused(fold: Fold, _header: Header, payload: e.TaskPausedEntry, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "paused", f"by {payload.by}" + (f": {payload.reason}" if payload.reason else ""))
+def _task_paused(fold: Fold, header: Header, payload: e.TaskPausedEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, header.at, "paused", f"by {payload.by}" + (f": {payload.reason}" if payload.reason else ""))
     reckoning.note_pause(fold.ledger)
 
 
-def _task_parked(fold: Fold, _header: Header, payload: e.TaskParkedEntry, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "parked", payload.reason)
+def _task_parked(fold: Fold, header: Header, payload: e.TaskParkedEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, header.at, "parked", payload.reason)
     fold.ledger.until = payload.until
 
 
-def _question_asked(fold: Fold, _header: Header, payload: e.QuestionAsked, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "needs_human", f"{payload.reason}: {payload.question}")
-    fold.ledger.question_action = payload.action
+def _question_asked(fold: Fold, header: Header, payload: e.QuestionAsked, _patched: bool) -> None:  # noqa: FBT001
+    others = fold.ledger.question_keys
+    _set_status(fold, header.at, "needs_human", f"{payload.reason}: {payload.question}")
+    fold.ledger.question_action, fold.ledger.budget_asked = payload.action, payload.budget
     if payload.key:
-        fold.ledger.question_key = payload.key
-        fold.document.asking[payload.key] = payload.question
+        questions.note_asked(fold.document, fold.ledger, payload, others)
 
 
 def _question_answered(fold: Fold, header: Header, payload: e.QuestionAnswered, _patched: bool) -> None:  # noqa: FBT001
     if payload.key:
-        fold.document.asking.pop(payload.key, None)
-        fold.document.answers[payload.key] = str(values.decode(bytes(payload.answer)))
         fold.document.changed = header.seq
-        if fold.ledger.question_key != payload.key:
-            return  # it waits for something else, or was paused meanwhile
-    _set_status(fold, "running", "answered")
+        if not questions.note_answered(fold.document, fold.ledger, payload):
+            return  # it waits for something else or for others too, or was paused meanwhile
+    _set_status(fold, header.at, "running", "answered")
     reckoning.note_answer(fold.document, fold.ledger)
 
 
 def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
-    if payload.what == "tell" or (payload.what == "answer" and not awaiting.asked_key(fold.document, ledger)):
+    is_word = payload.what == "answer" and not payload.key
+    if payload.what == "tell" or (is_word and not questions.only_open(fold.document, ledger)):
         ledger.messages.append(payload.text)
-    if payload.what == "answer" and awaiting.waits_for_word(ledger):
+    if is_word and awaiting.waits_for_word(ledger):
         reckoning.note_word(ledger, payload.text)
     elif payload.what == "cancel" or (payload.what == "pause" and not ledger.asked):
         ledger.asked = payload.what
@@ -177,7 +189,7 @@ def _message_received(fold: Fold, _header: Header, payload: e.MessageReceived, _
 def _task_taken_over(fold: Fold, header: Header, payload: e.TaskTakenOver, _patched: bool) -> None:  # noqa: FBT001
     ledger, before = fold.ledger, fold.ledger.takeover
     ledger.takeover = None
-    _set_status(fold, "needs_human", f"{TAKEOVER}{payload.by}")
+    _set_status(fold, header.at, "needs_human", f"{TAKEOVER}{payload.by}")
     ledger.takeover = Takeover(by=payload.by, at=header.at, seq=before.seq if before is not None else header.seq)
     if payload.holder is not None:
         ledger.robbed = Robbed(holder=payload.holder, epoch=header.epoch)
@@ -185,31 +197,33 @@ def _task_taken_over(fold: Fold, header: Header, payload: e.TaskTakenOver, _patc
 
 def _task_handed_back(fold: Fold, header: Header, payload: e.TaskHandedBack, _patched: bool) -> None:  # noqa: FBT001
     fold.ledger.takeover, fold.ledger.handed_at = None, header.at
-    _set_status(fold, "paused", f"handed back by {payload.by}")
+    _set_status(fold, header.at, "paused", f"handed back by {payload.by}")
     drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=True)  # what was read before is read again
     reckoning.note_handed_back(fold.document, fold.ledger, payload, header.seq)
 
 
 def _task_succeeded(fold: Fold, header: Header, _payload: e.TaskSucceeded, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "succeeded", "")
+    _set_status(fold, header.at, "succeeded", "")
     fold.ledger.result_seq = header.seq
     fold.document.loose, fold.document.places = [], {}  # no call will ask for them any more
 
 
-def _task_failed(fold: Fold, _header: Header, payload: e.TaskFailedEntry, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "failed", payload.reason)
+def _task_failed(fold: Fold, header: Header, payload: e.TaskFailedEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, header.at, "failed", payload.reason)
+    fold.ledger.budget_asked = payload.budget
 
 
-def _task_cancelled(fold: Fold, _header: Header, payload: e.TaskCancelledEntry, _patched: bool) -> None:  # noqa: FBT001
-    _set_status(fold, "cancelled", f"by {payload.by}")
+def _task_cancelled(fold: Fold, header: Header, payload: e.TaskCancelledEntry, _patched: bool) -> None:  # noqa: FBT001
+    _set_status(fold, header.at, "cancelled", f"by {payload.by}")
 
 
-def _set_status(fold: Fold, status: str, reason: str) -> None:
+def _set_status(fold: Fold, at: int, status: str, reason: str) -> None:
     ledger = fold.ledger
     if ledger.takeover is not None and status in UNFINISHED:
         return  # whatever is asked and answered meanwhile, a person has it until it is handed back
     ledger.takeover = None
-    ledger.question_key = ""
+    ledger.question_keys, ledger.budget_asked = (), ""
+    spending.note_status(ledger, status, at)
     ledger.status, ledger.reason, ledger.until, ledger.question_action = status, reason, 0, ""  # type: ignore[assignment]  # callers pass members of Status
     if status != "needs_human":
         ledger.asked = ""  # it is obeyed, or overtaken
@@ -222,40 +236,19 @@ def _action_intended(fold: Fold, header: Header, payload: e.ActionIntended, _pat
         rollback.note_intent(fold.document, fold.ledger, payload)
     if fold.ledger.rollback is not None:
         rollback.note_undo(fold.ledger.rollback, payload, header.seq)
+    fold.ledger.calls += 1
+    if payload.attempt > 1:
+        spending.note_again(fold.ledger, payload)
     if fold.ledger.waits:
         fold.ledger.waits.pop(payload.provider, None)  # it waits no longer
-    action = OpenAction(
-        action=payload.action,
-        tool=payload.tool,
-        effect=payload.effect,
-        digest=payload.digest,
-        intent=header.seq,
-        epoch=header.epoch,
-        branch=header.branch,
-        intended_at=header.at,
-        key=payload.key,
-        loop=payload.loop,
-        attempt=payload.attempt,
-        timeout_s=payload.timeout_s,
-        reduces=payload.reduces,
-        gist=bytes(payload.arguments)[:GIST_BYTES],
-    )  # no more than 15 names in one call: from there on Python takes twice as long
-    if payload.effect_key or payload.paths or payload.provider or payload.source or payload.poll or payload.paid:
-        action = msgspec.structs.replace(
-            action,
-            effect_key=payload.effect_key,
-            paths=payload.paths,
-            provider=payload.provider,
-            is_source=payload.source,
-            is_poll=payload.poll,
-            is_paid=payload.paid,
-        )
-    fold.ledger.open[payload.action] = action
+    fold.ledger.open[payload.action] = open_action(header, payload)
 
 
 def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patched: bool) -> None:  # noqa: FBT001
     ledger = fold.ledger
     ledger.settled_under_lease = True
+    if payload.tokens_in or payload.tokens_out or payload.money:
+        spending.note_settled(ledger, payload)
     if ledger.standing or ledger.rollback is not None:
         rollback.note_outcome(ledger, payload, header.seq)
     action = ledger.open.pop(payload.action, None)
@@ -264,11 +257,9 @@ def _action_settled(fold: Fold, header: Header, payload: e.ActionSettled, patche
     health.note_call(ledger, action, payload, header.at)
     if payload.outcome == "in_doubt":
         ledger.failed_call, ledger.failed_provider = (action.action, action.tool, action.digest), action.provider
-        ledger.open[payload.action] = msgspec.structs.replace(action, in_doubt=True)
+        ledger.open[payload.action] = msgspec.structs.replace(action, in_doubt=True, reserve=NO_COST)
         return
     ledger.actions += 1
-    ledger.tokens_in += payload.tokens_in
-    ledger.tokens_out += payload.tokens_out
     if ledger.strategies:
         reckoning.note_action(fold.document, ledger, action)
     if action.branch == fold.branch and ledger.rollback is None:
@@ -294,6 +285,7 @@ def _action_released(fold: Fold, _header: Header, payload: e.ActionReleased, _pa
     document, ledger = fold.document, fold.ledger
     released = ledger.open.pop(payload.action, None)
     if released is not None:
+        spending.note_dropped(ledger, (released,))
         keep_effect_key(ledger, released)  # should an equal call come all the same, its service knows it
     document.loose = [kept for kept in document.loose if kept.action != payload.action]
     document.anchored = {key: kept for key, kept in document.anchored.items() if kept.action != payload.action}
@@ -501,4 +493,5 @@ _RULES: Final[dict[type, Callable[..., None]]] = {
     e.RolledBackEntry: _rolled_back,
     e.WorkspaceRestored: _recorded_only,
     e.SnapshotTaken: _snapshot_taken,
+    e.BudgetSet: _in_ledger(spending.note_budget),
 }

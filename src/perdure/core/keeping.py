@@ -1,4 +1,4 @@
-"""What outcomes a document keeps for the calls to come, and how they are marked, dropped and forgotten.
+"""What is kept of actions for the calls to come: open ones, outcomes, and how these are marked, dropped, forgotten.
 
 Part of the meaning of entries: called by `fold.py` only.
 """
@@ -9,10 +9,12 @@ from typing import Final, Protocol
 
 import msgspec
 
-from perdure.core import rollback
+from perdure.core import rollback, spending
 from perdure.core.resume import failed_key_of, key_of
+from perdure.limits import GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.document import Document, Kept
+from perdure.model.entry import Header
 from perdure.model.ledger import Ledger, OpenAction
 
 _FAILED_KEYS_MAX: Final = 1024
@@ -24,6 +26,38 @@ class Keeper(Protocol):
     epoch: int
     document: Document
     ledger: Ledger
+
+
+def open_action(header: Header, payload: e.ActionIntended) -> OpenAction:
+    """Return an action that has begun, as it is kept until it is settled."""
+    action = OpenAction(
+        action=payload.action,
+        tool=payload.tool,
+        effect=payload.effect,
+        digest=payload.digest,
+        intent=header.seq,
+        epoch=header.epoch,
+        branch=header.branch,
+        intended_at=header.at,
+        key=payload.key,
+        loop=payload.loop,
+        attempt=payload.attempt,
+        timeout_s=payload.timeout_s,
+        reduces=payload.reduces,
+        gist=bytes(payload.arguments)[:GIST_BYTES],
+    )  # no more than 15 names in one call: from there on Python takes twice as long
+    if payload.effect_key or payload.paths or payload.provider or payload.source or payload.poll or payload.paid:
+        action = msgspec.structs.replace(
+            action,
+            effect_key=payload.effect_key,
+            paths=payload.paths,
+            provider=payload.provider,
+            is_source=payload.source,
+            is_poll=payload.poll,
+            is_paid=payload.paid,
+            reserve=payload.reserve,
+        )
+    return action
 
 
 def has_tried(payload: e.ActionSettled, action: OpenAction) -> bool:
@@ -112,6 +146,8 @@ def drop_loose(document: Document, ledger: Ledger, epoch: int, *, keep_effects: 
         effects = [n for n, kept in enumerate(document.loose) if not kept.free] if keep_effects else []
         last = effects[-1] if effects else -1
         document.loose = [kept for n, kept in enumerate(document.loose) if kept.unapplied or n <= last]
-    stale = [a.action for a in ledger.open.values() if a.effect.is_free and a.epoch < epoch]
-    for action in stale:
-        del ledger.open[action]
+    stale = [a for a in ledger.open.values() if a.effect.is_free and a.epoch < epoch]
+    if stale:
+        spending.note_dropped(ledger, stale)
+        for action in stale:
+            del ledger.open[action.action]

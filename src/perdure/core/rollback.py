@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from perdure.core import spending
 from perdure.core.resume import again_key
 from perdure.model import entry as e
 from perdure.model.checkpoint import Checkpoint
@@ -226,11 +227,13 @@ def end(ledger: Ledger) -> None:
             ledger.standing.pop(one.action, None)
         else:
             ledger.standing[one.action] = one
-    ledger.open = {
+    kept = {
         name: action
         for name, action in ledger.open.items()
         if not action.effect.is_free and (action.intent <= to_seq or name in ledger.standing)
     }
+    spending.note_dropped(ledger, (action for name, action in ledger.open.items() if name not in kept))
+    ledger.open = kept
 
 
 def _note_end(among: list[str], action: str) -> None:

@@ -30,6 +30,7 @@ from perdure.core.resume import (
 )
 from perdure.engine import arguments, crashpoints, dispatch, reusing
 from perdure.engine.boundary import Boundary, cancellations, comes_of_cancellation
+from perdure.engine.budgeting import make_room
 from perdure.engine.files import files_of
 from perdure.engine.loading import read_entry, result_of
 from perdure.engine.outcomes import (
@@ -388,6 +389,8 @@ def _this_task() -> asyncio.Task[Any]:
 
 async def _intend(session: Session, work: Work) -> None:
     crashpoints.reach("before_intent")
+    if session.fold.ledger.budget is not None and not work.call.is_undo:
+        await make_room(session, work)
     call, clock = work.call, session.world.clock
     document = session.fold.document
     intent = e.ActionIntended(
@@ -411,6 +414,8 @@ async def _intend(session: Session, work: Work) -> None:
         intent = msgspec.structs.replace(
             intent, paid=tool.paid, paths=work.paths, provider=tool.provider, source=tool.source, poll=is_poll
         )
+    if tool.paid:
+        intent = msgspec.structs.replace(intent, reserve=work.options.reserve)
     work.intent = session.put(intent, blobs=work.arguments.blobs)
     is_guarded = call.effect.retry in GUARDED
     if is_guarded:

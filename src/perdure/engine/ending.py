@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Never
 
 from perdure.codec.redact import cut_redacted
-from perdure.core import awaiting, resume
+from perdure.core import awaiting, questions, resume
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine.session import Session
@@ -23,7 +23,7 @@ from perdure.errors import (
     TaskParked,
     TaskPaused,
 )
-from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX
+from perdure.limits import CRASH_LOOP_STARTS_MAX, ERROR_MESSAGE_BYTES_MAX, QUESTION_GIST_BYTES
 from perdure.model import entry as e
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock
@@ -32,9 +32,20 @@ from perdure.ports import Clock
 async def ask_person(session: Session, question: str, reason: Any, action: str = "", key: str = "") -> None:  # noqa: ANN401 - a member of QuestionAsked.reason
     """Write the question; the task waits for its answer. Where nobody can be asked it fails instead: TaskFailed."""
     text = cut_redacted(question, ERROR_MESSAGE_BYTES_MAX)
+    await _ask_or_fail(session, e.QuestionAsked(question=text, reason=reason, action=action, key=key))
+
+
+async def stop_at_limit(session: Session, text: str, raise_to: str) -> NeedsHuman:
+    """The budget is reached: a person raises it, or the task has failed where there is none. Return what is raised."""
+    text = cut_redacted(text, ERROR_MESSAGE_BYTES_MAX)
+    await _ask_or_fail(session, e.QuestionAsked(question=text, reason="limit", budget=raise_to))
+    return needs_human(session)
+
+
+async def _ask_or_fail(session: Session, asked: e.QuestionAsked) -> None:
     if session.world.rules.unattended:
-        await fail(session, text)
-    session.put(e.QuestionAsked(question=text, reason=reason, action=action, key=key))
+        await fail(session, asked.question, asked.budget)
+    session.put(asked)
     await session.commit()
     tell_stopped(session)
 
@@ -71,11 +82,13 @@ async def obey_stop(session: Session, stop: StopRequested) -> PerdureError:
             error = TaskFailed(session.task, f"task {name!r} failed: {stop.by}", show_line(session))
         case "park":
             await park(session, int(stop.key), stop.by)
+        case "limit":
+            return await stop_at_limit(session, stop.by, stop.key)
         case "undo":  # what failed is on record
             ended = ledger.status == "failed"
             return TaskFailed(session.task, ledger.reason, show_line(session)) if ended else needs_human(session)
         case "question":
-            if not stop.key or ledger.question_key != stop.key:
+            if not stop.key or stop.key not in ledger.question_keys:
                 await ask_person(session, stop.by, "question", key=stop.key)
             return needs_human(session)
         case _:
@@ -111,12 +124,14 @@ def refuse_parked(summary: TaskSummary, clock: Clock, rules: Rules) -> None:
         raise _parked(summary.task, summary.name, summary.until, summary.reason)
 
 
-async def fail(session: Session, reason: str) -> Never:
-    """The task has failed; its scene is kept."""
-    session.put(e.TaskFailedEntry(reason=reason))
+async def fail(session: Session, reason: str, budget: str = "") -> Never:
+    """The task has failed; its scene is kept. `budget`: what it would have gone on with."""
+    session.put(e.TaskFailedEntry(reason=reason, budget=budget))
     await session.commit()
     tell_stopped(session)
-    raise TaskFailed(session.task, f"task {session.fold.ledger.name!r} failed: {reason}", show_line(session))
+    name = session.fold.ledger.name
+    line = budget_line(name, budget, again=True) if budget else show_line(session)
+    raise TaskFailed(session.task, f"task {name!r} failed: {reason}", line)
 
 
 def _parked(task: str, name: str, until: int, reason: str) -> TaskParked:
@@ -161,8 +176,10 @@ def next_line(fold: Fold) -> str:
 def _line_for_person(fold: Fold) -> str:
     ledger, name = fold.ledger, shlex.quote(fold.ledger.name)
     doubtful, need = ledger.question_action, awaiting.need_of(ledger)
-    if ledger.question_key:
-        return f"perdure answer {name} TEXT"
+    if ledger.question_keys:
+        return answer_line(ledger.name, questions.open_questions(fold.document, ledger))
+    if ledger.budget_asked:
+        return budget_line(ledger.name, ledger.budget_asked)
     if ledger.rollback is not None and doubtful in ledger.rollback.undos:
         return resume_line(ledger.name)
     if doubtful and need == "diverged":
@@ -178,6 +195,22 @@ def next_after_pause(fold: Fold) -> str:
     return settle_line(fold.ledger.name, action) if action else resume_line(fold.ledger.name)
 
 
+def answer_line(name: str, asked: tuple[questions.Open, ...]) -> str:
+    """Return how the first of these questions is answered: where it is the only one, without saying which."""
+    which = f" --question {shlex.quote(asked[0].name)}" if len(asked) > 1 else ""
+    return f"perdure answer {shlex.quote(name)} TEXT{which}"
+
+
+def answer_lines(name: str, asked: tuple[questions.Open, ...]) -> tuple[str, ...]:
+    """Return how each of these questions is answered, with its text behind."""
+    word = shlex.quote(name)
+    texts = (cut_redacted(one.text, QUESTION_GIST_BYTES) for one in asked)
+    return tuple(
+        f"perdure answer {word} TEXT --question {shlex.quote(one.name)}   # {text}"
+        for one, text in zip(asked, texts, strict=True)
+    )
+
+
 def settle_line(name: str, action: str) -> str:
     """Return how a person says what became of an action."""
     return f"perdure settle {shlex.quote(name)} {action} --happened | --did-not-happen"
@@ -186,6 +219,11 @@ def settle_line(name: str, action: str) -> str:
 def resume_line(name: str) -> str:
     """Return how a task is gone on with."""
     return f"perdure resume {shlex.quote(name)}"
+
+
+def budget_line(name: str, budget: str, *, again: bool = False) -> str:
+    """Return how a task is gone on with that has reached its budget."""
+    return f"{resume_line(name)}{' --again' if again else ''} --budget {shlex.quote(budget)}"
 
 
 def hand_back_line(name: str) -> str:

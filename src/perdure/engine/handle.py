@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Never, cast
 
 import msgspec
@@ -11,12 +11,14 @@ from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.codec.redact import cut_redacted, redact, redact_text
 from perdure.core.briefing import brief
+from perdure.core.spending import state_of
 from perdure.engine import asking, marking
 from perdure.engine.session import Session
 from perdure.errors import StopRequested, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.advice import NO_ADVICE, Advice
+from perdure.model.budget import BudgetState
 from perdure.model.ids import check_name, check_text, plain_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
@@ -67,6 +69,14 @@ class Handle:
         """The strategy to follow; `Strategy("default")` where none were declared."""
         strategies = self._session.fold.ledger.strategies
         return strategies[self._session.fold.document.strategy] if strategies else DEFAULT_STRATEGY
+
+    @property
+    def budget(self) -> BudgetState:
+        """What the task has spent, over every restart and rollback, and how that stands to its budget.
+
+        Time is counted up to the last entry of the journal.
+        """
+        return state_of(self._session.fold.ledger, self._session.fold.at)
 
     @property
     def lessons(self) -> list[str]:
@@ -179,12 +189,24 @@ class Handle:
         text (in the body of an `each` together with the place); a call of the program may ask each once. A rollback to
         before the question forgets the answer. Raises UsageError.
         """
-        session = self._session
-        session.gate("question", self._lap)
         question = redact_text(check_text(question, "question"))
-        known_by = asking.key_of(session, self._lap, question, redact(key))
+        known_by = asking.key_of(self._session, self._lap, question, redact(key))
         asking.refuse_again(self._asked, known_by)
-        return await asking.ask(session, question, known_by, wait_s)
+        return (await self._answers({known_by: question}, wait_s))[known_by]
+
+    async def ask_all(self, questions: Mapping[str, str], *, wait_s: float = 0.0) -> dict[str, str]:
+        """Ask people several questions at once (key -> text) and return the answers by key, when all are there.
+
+        They are put on record together; each is answered by itself, in any order (`perdure answer --question`). As
+        `ask` otherwise: what is answered is never asked again, and the program is left while an answer is missing.
+        Raises UsageError, LimitExceeded.
+        """
+        asking.check_questions(questions)
+        known_by = {key: redact(key) for key in questions}
+        for key in known_by.values():
+            asking.refuse_again(self._asked, key)
+        answers = await self._answers({known_by[key]: redact_text(text) for key, text in questions.items()}, wait_s)
+        return {key: answers[known_by[key]] for key in questions}
 
     async def fail(self, reason: str) -> Never:
         """End the task as failed; its scene is kept."""
@@ -203,6 +225,10 @@ class Handle:
     def new_id(self) -> str:
         """22 letters of 128 random bits, recorded with the next append."""
         return cast("str", self._draw(self._session.world.ids.short_id()))
+
+    async def _answers(self, questions: Mapping[str, str], wait_s: float) -> dict[str, str]:
+        self._session.gate("question", self._lap)
+        return await asking.ask_all(self._session, questions, wait_s)
 
     def _draw(self, value: object) -> object:
         self._session.drawn.append(value)

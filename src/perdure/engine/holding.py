@@ -21,6 +21,7 @@ from perdure.codec.redact import redact
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
 from perdure.engine import beat, crashpoints, leases
+from perdure.engine.budgeting import put_budget
 from perdure.engine.driving import Drivable
 from perdure.engine.ending import obey_stop, refuse_crash_loop
 from perdure.engine.forking import refuse_half
@@ -39,6 +40,7 @@ from perdure.engine.ticker import Ticker
 from perdure.errors import Fenced, StopRequested, StoreError, TaskAmbiguous, TaskBusy, TaskFinished, TaskUnknown
 from perdure.limits import INBOX_POLL_S, LEASE_BEATS_PER_TTL, LEASE_TTL_S, LOG_BEAT_S, TICK_S
 from perdure.model import entry as e
+from perdure.model.budget import NO_BUDGET, Budget
 from perdure.model.ids import Holder, check_name
 from perdure.model.status import TaskSummary
 from perdure.ports import Clock, Hook, Ids, Lease, Store
@@ -136,7 +138,7 @@ class Holding:
                 await self._release(work.result())
             raise
 
-    async def _start(self, started: e.TaskStarted, state: dict[str, Any]) -> Session:
+    async def _start(self, started: e.TaskStarted, state: dict[str, Any], budget: Budget | str = NO_BUDGET) -> Session:
         world = self._world
         fold = Fold(world.ids.task_id())
         now = world.clock.now()
@@ -155,6 +157,7 @@ class Holding:
             self._opening.discard(fold.task)
         session.put(msgspec.structs.replace(started, state=raw), blobs=writer.blobs)
         try:
+            put_budget(session, budget)
             await session.commit()
         except BaseException:
             await self._release(session)

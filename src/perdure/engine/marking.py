@@ -2,8 +2,8 @@
 
 So a milestone and its cause are durable together, and no kill comes between them: a resumed program, which does not
 make the cause again, does not make the milestone again either. Two more come from user code: a tool may ask for a
-checkpoint with its outcome (`request_checkpoint`), and a function declared with `@milestone` beside the program is
-asked after each success. A program that uses none of this pays for a few looks at attributes. Called by `outcomes`,
+checkpoint with its outcome (`engine/inside.py`), and a function declared with `@milestone` beside the program is asked
+after each success. A program that uses none of this pays for a few looks at attributes. Called by `outcomes`,
 `handle`, `task` and `runtime`.
 """
 
@@ -22,7 +22,7 @@ from perdure.codec.leaves import LeafWriter
 from perdure.codec.redact import cut_redacted
 from perdure.core.milestones import Seen, has_open_effect, is_draft, is_known, marked, milestones_after, waits_for
 from perdure.engine.boundary import Boundary
-from perdure.engine.session import Session, current_tool
+from perdure.engine.session import Session
 from perdure.errors import ActionsInFlight, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
@@ -72,18 +72,6 @@ def milestones_of(program: object) -> tuple[Milestone, ...]:
     module = sys.modules.get(str(getattr(getattr(program, "fn", None), "__module__", "")))
     values = {id(value): value for value in vars(module).values()} if module else {}
     return tuple(value for value in values.values() if isinstance(value, Milestone))
-
-
-def request_checkpoint(name: str) -> None:
-    """Ask for a checkpoint from inside a running tool: it is marked in the append of the call's success.
-
-    A call that fails marks none, and one that succeeds while another effect is open neither. Raises UsageError outside
-    of a tool.
-    """
-    job = current_tool.get()
-    if job is None:
-        raise UsageError("request_checkpoint is for tools; in a program write `await task.checkpoint(name)`")
-    job.requested = (*job.requested, check_name(name, "checkpoint name"))
 
 
 def is_concerned(session: Session, work: Work) -> bool:

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from perdure import __version__
+from perdure.codec.known import process
 from perdure.codec.redact import cut_redacted
 from perdure.engine.boundary import Boundary
 from perdure.engine.session import log
@@ -146,6 +147,8 @@ class Webhook(_Courier):
     def __init__(self, url: str, *, timeout_s: float = NOTICE_S) -> None:
         super().__init__(timeout_s)
         self.place = _place_of(url)
+        if len(url) > len(self.place) + 1:  # more than a slash behind the host: often a secret
+            process.know("webhook", url)
         self._url = url
         self._opener = urllib.request.build_opener(_NoRedirect())
 

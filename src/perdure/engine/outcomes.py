@@ -17,7 +17,7 @@ import msgspec
 from perdure.codec import leaves
 from perdure.codec.leaves import LeafWriter
 from perdure.codec.redact import cut_redacted
-from perdure.core import health
+from perdure.core import health, spending
 from perdure.core.breaker import Turn
 from perdure.core.milestones import has_substance
 from perdure.core.resume import Call
@@ -29,6 +29,7 @@ from perdure.engine.session import Session
 from perdure.errors import ReducerFailed, UsageError
 from perdure.limits import EDIT_WAIT_S, ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
+from perdure.model.budget import NO_COST, Cost
 from perdure.model.effect import Effect
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import plain_text
@@ -56,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect | None = None
     name: str = ""
     is_undo: bool = False  # set by the engine: the call takes another one back
+    reserve: Cost = NO_COST  # the most that the call may cost
 
 
 class Work(msgspec.Struct, kw_only=True):
@@ -71,6 +73,8 @@ class Work(msgspec.Struct, kw_only=True):
     result_type: object  # to which the result is rebuilt
     effect_key: str = ""
     requested: tuple[str, ...] = ()  # checkpoints that the tool asks for
+    charged: Cost | None = None  # what it says that the call has cost
+    counted: Cost = NO_COST  # of that, what stands on record already: it was in doubt, and ends late
     attempt: int = 1
     paths: tuple[str, ...] = ()  # of the workspace, where the call may write
     intent: int = 0
@@ -199,6 +203,8 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
             failure = ReducerFailed(work.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
     settled = _settled(session, work, ending, patch, unapplied)
+    if work.tool.paid or work.charged is not None:
+        settled = _with_cost(session, work, settled)
     seq = session.put(settled, operations=operations, blobs=ending.writer.blobs)
     if session.fold.ledger.circling:
         notice_circle(session)
@@ -298,3 +304,20 @@ def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unappli
         duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began else 0,
         by=ending.by,
     )
+
+
+def _with_cost(session: Session, work: Work, settled: e.ActionSettled) -> e.ActionSettled:
+    """Return the outcome with what the call has cost (`core/spending.cost_of`).
+
+    One that goes back to an earlier process, which nobody asked what it had charged, cost what was reserved; one that
+    never went out cost nothing.
+    """
+    if settled.by in {"probe", "resume"}:
+        open_ = session.fold.ledger.open.get(work.action)
+        cost = open_.reserve if open_ is not None else NO_COST
+    elif work.began:
+        cost = spending.cost_of(work.charged, work.options.reserve, settled.error).without(work.counted)
+        work.counted += cost
+    else:
+        cost = NO_COST
+    return msgspec.structs.replace(settled, tokens_in=cost.tokens_in, tokens_out=cost.tokens_out, money=cost.money)

@@ -16,8 +16,10 @@ import msgspec
 
 from perdure.codec import values
 from perdure.codec.redact import redact
+from perdure.core.allowance import read_budget
 from perdure.core.fold import Fold
 from perdure.core.strategies import learned
+from perdure.engine.budgeting import put_budget
 from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
 from perdure.engine.ending import hand_back_line, hand_over, refuse_parked
 from perdure.engine.files import mend_files
@@ -42,6 +44,7 @@ from perdure.engine.visiting import Visits
 from perdure.errors import Fenced, NeedsHuman, RolledBack, StopRequested, UsageError
 from perdure.limits import SNAPSHOTS_KEPT
 from perdure.model import entry as e
+from perdure.model.budget import NO_BUDGET, Budget
 from perdure.model.ids import check_name, check_text
 from perdure.model.status import TaskSummary
 
@@ -50,7 +53,7 @@ class Runtime(Visits):
     """Runs tasks of one store in one event loop; made by `perdure.open`."""
 
     # --- programs ---------------------------------------------------------------------------------------------------
-    async def run(
+    async def run(  # noqa: PLR0913 - what a task is started with, a keyword each
         self,
         program: Drivable,
         name: str,
@@ -59,6 +62,7 @@ class Runtime(Visits):
         args: Mapping[str, Any] | None = None,
         new: bool = False,
         workspace: str = "",
+        budget: Budget | str = NO_BUDGET,
     ) -> Any:  # noqa: ANN401 - the program's result
         """Start the task `name`, go on with it where it is unfinished, or return the recorded result.
 
@@ -71,11 +75,12 @@ class Runtime(Visits):
             called = getattr(program, "__name__", repr(program))
             raise UsageError(f"{called} is no program; write `@perdure.program` over it")
         arguments = checked_arguments(program, args or {})
+        budget = read_budget(budget)
         started = started_by(self._presence.holder, program, name, goal, arguments, workspace)
         started = msgspec.structs.replace(started, prior=self._world.rules.prior)
         found = await self._find(name)
         if found is None or (new and found.is_finished):
-            session = await self._opened(self._start(started, program.state))
+            session = await self._opened(self._start(started, program.state, budget))
             return await self._drive(session, program, arguments)
         await refuse_other(self.store, found, started, program)
         if found.status == "needs_human":
@@ -85,15 +90,35 @@ class Runtime(Visits):
         refuse_parked(found, self._world.clock, self._world.rules)
         return await self._go_on(found, program, by_hand=False)
 
-    async def resume(self, task: str, program: Drivable, *, again: bool = False, accept: Sequence[str] = ()) -> Any:  # noqa: ANN401
+    async def resume(
+        self,
+        task: str,
+        program: Drivable,
+        *,
+        again: bool = False,
+        accept: Sequence[str] = (),
+        budget: Budget | str | None = None,
+    ) -> Any:  # noqa: ANN401
         """Go on with an unfinished task, by hand; return its result. `again` opens a failed one.
 
-        `accept` names rows of the report whose stop is passed over. Raises as `run`.
+        `accept` names rows of the report whose stop is passed over. `budget` takes the place of the task's own; as text
+        it changes the limits that it names ("10 USD", "+5 USD", "tokens=none"). What is spent stays spent. Raises as
+        `run`.
         """
-        return await self._go_on(await self.store.find(task), program, by_hand=True, again=again, accept=accept)
+        if budget is not None:
+            read_budget(budget, None)  # what cannot be read is refused before anything is done
+        found = await self.store.find(task)
+        return await self._go_on(found, program, by_hand=True, again=again, accept=accept, budget=budget)
 
     async def _go_on(
-        self, summary: TaskSummary, program: Drivable, *, by_hand: bool, again: bool = False, accept: Sequence[str] = ()
+        self,
+        summary: TaskSummary,
+        program: Drivable,
+        *,
+        by_hand: bool,
+        again: bool = False,
+        accept: Sequence[str] = (),
+        budget: Budget | str | None = None,
     ) -> Any:  # noqa: ANN401
         if summary.is_finished and not (again and summary.status == "failed"):
             refuse_ended(summary)
@@ -104,6 +129,8 @@ class Runtime(Visits):
         try:
             await self._mailbox.look({session.task: session})  # an answer may have come too late for the last holder
             prepare(session, program)
+            if budget is not None:
+                put_budget(session, budget, by="person")
             rows = report(session.fold, program)
             stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
             if stops:
@@ -142,6 +169,7 @@ class Runtime(Visits):
         state: Mapping[str, Any] | None = None,
         workspace: str = "",
         new: bool = False,
+        budget: Budget | str = NO_BUDGET,
     ) -> AsyncGenerator[Task]:
         """Hold a task in a `with` block, for scripts; the script itself is run again to resume.
 
@@ -149,6 +177,7 @@ class Runtime(Visits):
         Raises as `run`; after a rollback the block is left with RolledBack.
         """
         name, goal = redact(name), redact(goal)
+        budget = read_budget(budget)
         first = values.copy(dict(state or {}))
         driver = e.Driver(kind="inline")
         started = e.TaskStarted(
@@ -164,7 +193,7 @@ class Runtime(Visits):
             refuse_parked(found, self._world.clock, self._world.rules)
             session = await self._opened(self._claim(found, Claim(by_hand=False, drives=True)))
         else:
-            session = await self._opened(self._start(started, first))
+            session = await self._opened(self._start(started, first, budget))
         async with self._held(session), obeyed(session):
             await mend_files(session)
             if found is not None and session.task == found.task:

@@ -40,6 +40,7 @@ from perdure.errors import (
 )
 from perdure.limits import LEASE_CALL_MARGIN_S, LEASE_TTL_S, PARALLEL_ACTIONS_MAX, STORE_BUSY_S, TICK_S
 from perdure.model import entry as e
+from perdure.model.budget import Cost
 from perdure.model.ids import Holder
 from perdure.model.outcome import Outcome
 from perdure.model.patch import Op
@@ -56,6 +57,7 @@ class Running(Protocol):
     """A call whose tool runs."""
 
     requested: tuple[str, ...]  # checkpoints that the tool asks for
+    charged: Cost | None  # what it says that the call has cost; None: it has said nothing
 
     @property
     def session(self) -> Session: ...  # noqa: D102

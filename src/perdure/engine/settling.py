@@ -53,7 +53,9 @@ def _encoded(result: object) -> tuple[msgspec.Raw, LeafWriter]:
 
 def _put_outcome(session: Session, action: OpenAction, outcome: Outcome, by: str) -> None:
     writer = LeafWriter()
-    common = {"action": action.action, "intent": action.intent, "by": by}
+    cost = action.reserve  # what it really did cost, nobody has said
+    common = {"action": action.action, "intent": action.intent, "by": by, "money": cost.money}
+    common |= {"tokens_in": cost.tokens_in, "tokens_out": cost.tokens_out}
     match outcome:
         case Succeeded(result):
             raw, writer = _encoded(result)

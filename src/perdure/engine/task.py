@@ -17,6 +17,7 @@ from typing import Any, Literal, Never, ParamSpec, TypeVar, cast, overload
 import msgspec
 
 from perdure.codec.redact import cut_redacted, redact, redact_text
+from perdure.core.allowance import check_cost
 from perdure.core.resume import find_unanchored
 from perdure.engine import action, crashpoints, marking
 from perdure.engine.boundary import Boundary
@@ -39,6 +40,7 @@ from perdure.errors import (
 )
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
+from perdure.model.budget import NO_COST, Cost
 from perdure.model.document import Document
 from perdure.model.effect import Effect
 from perdure.model.ids import check_key, check_name, check_text
@@ -80,7 +82,7 @@ class Task(Handle):
         """As `act`, but return Succeeded, Failed or InDoubt as a value."""
         return await self._plain.act_outcome(tool, *args, then=then, **kwargs)
 
-    def using(
+    def using(  # noqa: PLR0913 - every setting of a call is a keyword of its own
         self,
         *,
         key: str = "",
@@ -89,16 +91,27 @@ class Task(Handle):
         result_type: Any = None,
         effect: Effect | None = None,
         name: str = "",
+        reserve: Cost = NO_COST,
     ) -> Using:
         """Return this task with settings for the next `act`.
 
         `key`: found again by (tool name, key) while the branch lives. `fresh`: never answered by a loose outcome.
-        `result_type`: what the result is rebuilt to. `effect`, `name`: instead of the tool's own.
+        `result_type`: what the result is rebuilt to. `effect`, `name`: instead of the tool's own. `reserve`: the most
+        that the call of a paid tool may cost; it counts as spent until the call has said what it did cost, and where it
+        is killed it stays spent. Raises UsageError.
         """
         if key:
             key = redact_text(check_key(key))
         _check_timeout(timeout_s)
-        options = Options(key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name)
+        options = Options(
+            key=key,
+            timeout_s=timeout_s,
+            fresh=fresh,
+            result_type=result_type,
+            effect=effect,
+            name=name,
+            reserve=reserve if reserve is NO_COST else check_cost(reserve),
+        )
         return Using(self._session, self._lap, options)
 
     def each(self, name: str, items: Iterable[T]) -> Each[T]:
@@ -285,6 +298,8 @@ class Using:
         if self._session.fold.ledger.strategies:
             _refuse_left_out(self._session, declared.name)
         options = self._options
+        if options.reserve != NO_COST and not declared.paid:
+            raise UsageError(f"reserve= is for paid calls, and {declared.name!r} is not declared so: write `paid=True`")
         place = current_place.get()
         if place is not None and not options.key and place.belongs_to(self._session, self._lap):
             options = msgspec.structs.replace(options, place=place)

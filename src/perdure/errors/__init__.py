@@ -46,6 +46,8 @@ PerdureError
 │   ├── ToolUndeclared     a callable that was never declared as a tool
 │   ├── ProgramNotImportable
 │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
+│   ├── CostInvalid        a cost, a sum of money or a budget that makes no sense
+│   ├── CurrencyMismatch   a cost and a budget in different currencies
 │   ├── GoalUnknown        the chosen model does not understand this goal
 │   ├── ModelUnknown       no model of that name can be opened
 │   ├── ApiKeyMissing      the model's provider wants a key, and none is set
@@ -70,10 +72,13 @@ PerdureError
 │   ├── LoopBlocked        a call of perdure.sync in the thread of its own event loop
 │   ├── PathOutside        a tool would write outside of the task's workspace
 │   ├── NothingAsked       an answer to a task that waits for none
+│   ├── QuestionUnclear    an answer that does not say to which of several questions it is
+│   ├── QuestionNotOpen    an answer to a question that is answered, over, or was never asked
 │   ├── NotTakenOver       a change by hand to a task that nobody has taken over
 │   ├── StatePathInvalid   a place of the state that cannot be read, or is not there
 │   ├── StateVersion       no migration leads from the recorded state to this program
 │   └── StateInvalid       the state is not what ``state_type=`` says
+├── LocalModelFailed       the model on this machine gave no reply
 ├── ActionError
 │   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
 │   ├── OutcomeUnknown     whether the effect happened is not known
@@ -119,6 +124,7 @@ from perdure.errors.models import (
     ApiKeyMissing,
     ConversationInvalid,
     ExtraMissing,
+    LocalModelFailed,
     ModelUnknown,
 )
 from perdure.errors.programs import (
@@ -162,6 +168,8 @@ from perdure.errors.usage import (
     BranchLeft,
     CheckpointUnknown,
     ConfigInvalid,
+    CostInvalid,
+    CurrencyMismatch,
     EditClash,
     EditOpen,
     EffectNotAnchored,
@@ -179,6 +187,8 @@ from perdure.errors.usage import (
     NotTakenOver,
     PathOutside,
     ProgramNotImportable,
+    QuestionNotOpen,
+    QuestionUnclear,
     ReadOnlyState,
     RollbackRefused,
     RollbackUnderWay,
@@ -226,6 +236,8 @@ __all__ = [
     "Conflict",
     "ContentRefused",
     "ConversationInvalid",
+    "CostInvalid",
+    "CurrencyMismatch",
     "Damaged",
     "EditClash",
     "EditOpen",
@@ -240,6 +252,7 @@ __all__ = [
     "KeyMissing",
     "KeyReused",
     "LimitExceeded",
+    "LocalModelFailed",
     "LogDamaged",
     "LoopBlocked",
     "ModelUnknown",
@@ -254,6 +267,8 @@ __all__ = [
     "ProcessesRemain",
     "ProcessesUnsupported",
     "ProgramNotImportable",
+    "QuestionNotOpen",
+    "QuestionUnclear",
     "ReadOnlyState",
     "ReducerFailed",
     "ResumeDiverged",

@@ -1,8 +1,13 @@
-"""What keeps a model from being asked at all: nothing was sent. The tree stands in the package."""
+"""What keeps a model from being asked, and what the model on this machine fails by. The tree stands in the package."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from perdure.errors.base import PerdureError
 from perdure.errors.usage import UsageError
+
+_BAD_REQUEST = 400
 
 
 class ModelUnknown(UsageError):
@@ -45,3 +50,17 @@ class ConversationInvalid(UsageError):
         self.place = place
         self.reason = reason
         super().__init__(f"message {place} of the request: {reason}; nothing was sent")
+
+
+class LocalModelFailed(PerdureError):
+    """The model on this machine gave no reply: its process failed, or refused the request."""
+
+    def __init__(
+        self, reason: str, *, body: Mapping[str, object] | None = None, returncode: int | None = None, stderr: str = ""
+    ) -> None:
+        self.body = body  # what llama.cpp says of a request that it refuses
+        self.status_code = _BAD_REQUEST if body is not None else None
+        self.returncode = returncode
+        self.stderr = stderr
+        told = f"; it wrote: {stderr.strip()[-500:]}" if stderr.strip() else ""
+        super().__init__(f"the local model gave no reply: {reason}{told}")

@@ -348,6 +348,28 @@ class NothingAsked(UsageError):
         super().__init__(f"task {name!r} has asked nothing that an answer could go to ({why}){then}")
 
 
+class QuestionUnclear(UsageError):
+    """An answer that names no question, where several are open; `lines` are those to type, one for each."""
+
+    def __init__(self, name: str, lines: tuple[str, ...]) -> None:
+        self.name = name
+        self.lines = lines
+        listed = "\n".join(f"  {line}" for line in lines)
+        super().__init__(f"task {name!r} has asked {len(lines)} questions; say which one is answered:\n{listed}")
+
+
+class QuestionNotOpen(UsageError):
+    """An answer to a question that is answered, over, or was never asked; nothing was written."""
+
+    def __init__(self, name: str, question: str, why: str, lines: tuple[str, ...]) -> None:
+        self.name = name
+        self.question = question
+        self.why = why
+        self.lines = lines
+        listed = ("\n".join(["; open are:", *(f"  {line}" for line in lines)])) if lines else "; none is open"
+        super().__init__(f"question {question!r} of task {name!r} cannot be answered: {why}{listed}")
+
+
 class StateVersion(UsageError):
     """No migration leads from the recorded state to what the program expects; nothing of it was run."""
 
@@ -396,4 +418,23 @@ class PathOutside(UsageError):
         super().__init__(
             f"tool {tool!r} would write {path!r}, which lies outside of the workspace {workspace!r}: nothing was done; "
             "give a path inside, or declare it without undo='workspace' and paths="
+        )
+
+
+class CostInvalid(UsageError):
+    """A cost, a sum of money or a budget that cannot be read, or makes no sense."""
+
+
+class CurrencyMismatch(UsageError):
+    """A cost and a budget are in different currencies, and perdure converts none."""
+
+    failure_class = "request"  # of a tool that has charged so: the same call would come to the same
+
+    def __init__(self, task: str, budget: str, currencies: tuple[str, ...]) -> None:
+        self.task = task
+        self.budget = budget
+        self.currencies = currencies
+        super().__init__(
+            f"the budget of task {task!r} is {budget}, and these costs are in {', '.join(currencies)}: state them in "
+            f"the currency of the budget, or set a budget in theirs, or none (`--budget money=none`)"
         )

@@ -41,7 +41,11 @@ def open_model(name: str, *, base_url: str = "", environ: Mapping[str, str]) -> 
     completions. Loads client libraries, which takes up to a second or two: from an event loop, call it in a thread.
     Raises ModelUnknown, ApiKeyMissing or ExtraMissing, each naming what to do.
     """
-    if not name.strip() or name in {LOCAL, OFFLINE}:
+    if name == LOCAL:
+        from perdure.llm.local import open_local
+
+        return open_local()
+    if not name.strip() or name == OFFLINE:
         raise ModelUnknown(name, "it is no model that can be asked")
     provider, model = split_name(name)
     if base_url and not _is_known(provider):  # such as "qwen3:8b", which is all name

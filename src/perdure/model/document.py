@@ -52,6 +52,7 @@ class Document(msgspec.Struct, kw_only=True, omit_defaults=True):
     first_uses: dict[str, int] = {}  # source of information -> entry that first used it on this branch
     asking: dict[str, str] = {}  # questions of the program that are not answered, by key, oldest first
     answers: dict[str, str] = {}  # to its questions on this branch, by key
+    numbers: dict[str, int] = {}  # of its questions on this branch, by key; no other question ever has the same
     checkpoints: list[Checkpoint] = []
     checks: dict[str, int] = {}  # passed on this branch: name -> seq
     failing: dict[str, int] = {}  # checks judged in this step of which none has passed yet: name -> seq

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from perdure.model.budget import NO_COST, Budget, Cost
 from perdure.model.effect import Effect, Standing
 from perdure.model.failure import ErrorRecord, Failure
 from perdure.model.files import FileChange, Uncovered
@@ -108,6 +109,7 @@ class QuestionAsked(_Payload, frozen=True, kw_only=True):
     ] = "question"
     action: str = ""
     key: str = ""  # of a question of the program: by it a resumed program finds the answer
+    budget: str = ""  # what `--budget` would let a call go out that was over the budget (version 3)
 
 
 class QuestionAnswered(_Payload, frozen=True, kw_only=True):
@@ -124,6 +126,7 @@ class MessageReceived(_Payload, frozen=True, kw_only=True):
     message: str  # id
     what: Literal["pause", "cancel", "tell", "answer"]
     text: str = ""
+    key: str = ""  # of an answer: the question that it is to; since version 2
 
 
 class TaskTakenOver(_Payload, frozen=True, kw_only=True):
@@ -151,6 +154,7 @@ class TaskFailedEntry(_Payload, frozen=True, kw_only=True):
     """Given up; the scene is kept."""
 
     reason: str
+    budget: str = ""  # as of QuestionAsked (version 2)
 
 
 class TaskCancelledEntry(_Payload, frozen=True, kw_only=True):
@@ -182,6 +186,7 @@ class ActionIntended(_Payload, frozen=True, kw_only=True):
     provider: str = ""  # whom it calls (version 3)
     source: bool = False  # it brings information from outside (version 3)
     poll: bool = False  # it is meant to be asked again and again (version 3)
+    reserve: Cost = NO_COST  # the most that it may cost: spent until it is settled (version 4)
 
 
 class ActionSettled(_Payload, frozen=True, kw_only=True):
@@ -197,7 +202,7 @@ class ActionSettled(_Payload, frozen=True, kw_only=True):
     invalid: bool = False  # `valid=` did not hold, but the effect is in the world
     started_at: int = 0
     duration_us: int = 0
-    tokens_in: int = 0
+    tokens_in: int = 0  # what it cost: as its tool has charged, or what was reserved for it
     tokens_out: int = 0
     money: str = ""  # decimal text and currency
     by: str = ""  # "", "probe", "person", "resume": who settled it
@@ -400,6 +405,13 @@ class RolledBackEntry(_Payload, frozen=True, kw_only=True):
     checkpoint: str
 
 
+class BudgetSet(_Payload, frozen=True, kw_only=True):
+    """What the task may cost in all from now on; what is spent stays spent."""
+
+    budget: Budget
+    by: str = ""  # a person, where one has set it after the start
+
+
 class SnapshotTaken(_Payload, frozen=True, kw_only=True):
     """A stored snapshot was confirmed: it holds the fold after entry `at_seq`."""
 
@@ -450,6 +462,7 @@ Payload = (
     | RolledBackEntry
     | WorkspaceRestored
     | SnapshotTaken
+    | BudgetSet
 )
 
 

@@ -50,10 +50,11 @@ KINDS: Final[tuple[tuple[int, str, type[e.Payload]], ...]] = (
     (59, "health_changed", e.HealthChanged),
     (60, "snapshot_taken", e.SnapshotTaken),
     (61, "wait_began", e.WaitBegan),
+    (62, "budget_set", e.BudgetSet),
 )
 # Kind -> version written today, where it is not the first.
 VERSIONS: Final[dict[int, int]] = {
-    1: 3, 2: 2, 7: 2, 13: 3, 20: 3, 21: 3, 30: 2, 31: 2, 33: 2, 50: 2, 52: 2, 54: 3,
+    1: 3, 2: 2, 7: 3, 9: 2, 11: 2, 13: 3, 20: 4, 21: 3, 30: 2, 31: 2, 33: 2, 50: 2, 52: 2, 54: 3,
 }  # fmt: skip
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
 from perdure.model.advice import Advice
+from perdure.model.budget import NO_COST, Budget, Cost
 from perdure.model.decision import Decision
 from perdure.model.effect import Effect, Standing
 from perdure.model.entry import Driver
@@ -40,6 +42,7 @@ class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     is_source: bool = False
     is_poll: bool = False
     is_paid: bool = False
+    reserve: Cost = NO_COST  # counts as spent for as long as the action is here
     gist: bytes = b""  # of the arguments: their first bytes as encoded
 
 
@@ -117,7 +120,8 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: Status = "running"
     reason: str = ""
     question_action: str = ""
-    question_key: str = ""  # of the question of the program for whose answer the task waits
+    question_keys: tuple[str, ...] = ()  # of the questions of the program for whose answers the task waits
+    questions: int = 0  # of the program, ever asked; each has its number
     until: int = 0
     takeover: Takeover | None = None
     robbed: Robbed | None = None
@@ -161,8 +165,14 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     rollbacks_in_row: int = 0  # decided here, since the last verified progress
     rollback: Rollback | None = None
     standing: dict[str, Standing] = {}  # effects of branches that were left, by action id, oldest first
-    tokens_in: int = 0
+    calls: int = 0  # that went out: each attempt of each action
+    tokens_in: int = 0  # spent, also by calls that were killed: what they had reserved
     tokens_out: int = 0
+    money: dict[str, Decimal] = {}  # spent, by currency
+    budget: Budget | None = None
+    budget_asked: str = ""  # what `--budget` would let the task go on with, where it stopped at its budget
+    worked_us: int = 0  # microseconds it was worked on, up to `working_since`
+    working_since: int = 0  # when the present stretch began, 0: nobody works; UTC, microseconds
     lessons: list[str] = []
     messages: list[str] = []
     asked: Literal["", "pause", "cancel"] = ""  # by a message on record that is still to be obeyed

@@ -52,4 +52,6 @@ def storable_message(message: Message) -> Message:
     size = len(text.encode())
     if size > MESSAGE_BYTES_MAX:
         raise LimitExceeded("message in bytes", size, MESSAGE_BYTES_MAX)
-    return msgspec.structs.replace(message, id=plain_text(message.id), what=plain_text(message.what), text=text)
+    return msgspec.structs.replace(
+        message, id=plain_text(message.id), what=plain_text(message.what), text=text, key=plain_text(message.key)
+    )

@@ -129,7 +129,7 @@ def _http(error: BaseException, message: str) -> Evidence | None:
         return _of_aws(error, response, message)
     status = _status_of(error, is_known=is_client or response is not None) or _status_of(response, is_known=True)
     if not status:
-        return None
+        return _event(error, message) if is_client else None
     headers = (
         _headers(field(response, "headers")) or _headers(field(error, "headers")) or _headers(field(error, "hdrs"))
     )
@@ -141,6 +141,14 @@ def _http(error: BaseException, message: str) -> Evidence | None:
         type=_client_type(error) or type_name(error),
         message=message,
     )
+
+
+def _event(error: BaseException, message: str) -> Evidence | None:
+    """An error that came inside an answer which had begun well: it has a body, and no status of its own."""
+    body = _plain(field(error, "body"))
+    if not isinstance(body, dict) or not body:
+        return None
+    return Evidence(kind="event", type=_client_type(error) or type_name(error), message=message, body=body)
 
 
 def _socket(error: BaseException, message: str) -> Evidence | None:

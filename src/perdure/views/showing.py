@@ -14,6 +14,7 @@ from perdure.config import load_config
 from perdure.core import health, rollback
 from perdure.core.fold import Fold
 from perdure.core.health import Rate
+from perdure.core.questions import Open, open_questions
 from perdure.core.resume import rule_for
 from perdure.core.strategies import all_rounds
 from perdure.engine.loading import load_fold, read_entry
@@ -104,6 +105,7 @@ class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_in: int = 0
     tokens_out: int = 0
     last_error: str = ""
+    questions: tuple[Open, ...] = ()  # of its program, not answered yet: those for which it waits, else all
     pending: tuple[Pending, ...] = ()
     processes: tuple[Living, ...] = ()
     result: Plain = None
@@ -115,6 +117,7 @@ async def show(store: Store, name: str) -> Show:
     row = await look_at(store, await store.find(name))
     fold = await load_fold(store, row.summary.task)
     ledger, document, summary = fold.ledger, fold.document, row.summary
+    asked = open_questions(document, ledger) if row.is_unfinished else ()
     return Show(
         task=summary.task,
         name=ledger.name,
@@ -154,10 +157,11 @@ async def show(store: Store, name: str) -> Show:
         tokens_in=ledger.tokens_in,
         tokens_out=ledger.tokens_out,
         last_error=_last_error(ledger),
+        questions=asked,
         pending=_pending(fold, row),
         processes=_living(summary.task),
         result=await result_of(store, fold),
-        next_command=next_command(row, _pending(fold, row)),
+        next_command=next_command(row, _pending(fold, row), asked),
     )
 
 
@@ -216,7 +220,7 @@ async def result_of(store: Store, fold: Fold) -> Plain:
     return to_plain(raw, await fetch_blobs(store, [raw]))
 
 
-def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
+def next_command(row: Row, pending: tuple[Pending, ...] = (), asked: tuple[Open, ...] = ()) -> str:
     """Return what to type next, "" where there is nothing to do."""
     name = word_for(row.summary)
     if row.summary.taken_at and row.is_unfinished:
@@ -227,7 +231,8 @@ def next_command(row: Row, pending: tuple[Pending, ...] = ()) -> str:
     if row.summary.driver == "inline" and row.is_unfinished and row.standing != "running":
         return "run the script that started it again"
     if row.standing == "needs_human" and row.summary.reason.startswith("question: "):
-        return f"perdure answer {name} TEXT"
+        which = f" --question {shlex.quote(asked[0].name)}" if len(asked) > 1 else ""
+        return f"perdure answer {name} TEXT{which}"
     match row.standing:
         case "half fork":
             return f"perdure delete {name}"

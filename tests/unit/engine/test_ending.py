@@ -9,6 +9,7 @@ from perdure.core.recovery import Rules
 from perdure.engine import ending
 from perdure.errors import TaskParked
 from perdure.limits import CRASH_LOOP_STARTS_MAX
+from perdure.model.document import Document
 from perdure.model.ledger import Ledger, Rollback, UndoSent
 from perdure.model.status import TaskSummary
 from tests.unit.core.test_recovery import opened
@@ -19,7 +20,7 @@ BACK = Rollback(to_seq=1, checkpoint="start", moves=(), undos={"a1": UndoSent(of
 @pytest.mark.parametrize(
     ("more", "line"),
     [
-        ({"reason": "question: which?", "question_key": "k"}, "perdure answer 'a job' TEXT"),
+        ({"reason": "question: which?", "question_keys": ("k",)}, "perdure answer 'a job' TEXT"),
         ({"reason": "in_doubt: did it?", "question_action": "a1"},
          "perdure settle 'a job' a1 --happened | --did-not-happen"),
         ({"reason": "diverged: another", "question_action": "a1"}, "perdure settle 'a job' a1 --keep"),
@@ -36,7 +37,7 @@ BACK = Rollback(to_seq=1, checkpoint="start", moves=(), undos={"a1": UndoSent(of
 def test_each_need_has_its_line(more, line):
     """What a person types is made of why they are needed."""
     ledger = Ledger(**{"name": "a job", "status": "needs_human", **more})
-    assert line == ending.next_line(SimpleNamespace(ledger=ledger))
+    assert line == ending.next_line(SimpleNamespace(ledger=ledger, document=Document(asking={"k": "which?"})))
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_a_process_that_waits_for_something_hears_of_it(what):
             run = asyncio.create_task(first.run(Play(program), "job"))
             await until(lambda: any(session.fold.seq for session in first._sessions.values()))
             (session,) = first._sessions.values()
-            await until(lambda: session.fold.ledger.question_key or session.fold.ledger.decided)
+            await until(lambda: session.fold.ledger.question_keys or session.fold.ledger.decided)
             await session.commit()
             await second.take_over("job", by="ann")
             await beat.renew(first._sessions)

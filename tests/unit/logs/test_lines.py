@@ -11,6 +11,7 @@ from perdure.logs.lines import Joiner
 from perdure.logs.text import to_text
 from perdure.logs.walking import walk
 from perdure.model import entry as e
+from perdure.model.budget import Budget
 from perdure.model.effect import Standing
 from perdure.model.entry import Driver
 from perdure.model.failure import ErrorRecord, Failure
@@ -60,6 +61,7 @@ EVERY_KIND = (
     e.StuckNoticed(rule="same", entries=(1, 2), period=1, text="t"),
     e.HealthChanged(of="tool t", is_bad=True, calls=6, succeeded=2, valid=1),
     e.WaitBegan(provider="p", until=1_700_000_000_000_000, reason="r"),
+    e.BudgetSet(budget=Budget(money="5 USD", tokens=1000), by="person"),
     e.TaskTakenOver(),
     e.TaskHandedBack(changes=("the plan",), word="w"),
     e.LessonLearned(text="l"),

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from perdure.agent.autogpt.ai_settings import FILES, read_ai_settings, read_permissions
 from perdure.agent.autogpt.dotenv import read_dotenv
 from perdure.agent.autogpt.found import NOTHING, Found, Variables, goal_of, settings_of
+from perdure.agent.autogpt.reading import is_ours
 from perdure.agent.autogpt.state import State, read_state
 from perdure.agent.settings import AgentSettings
 from perdure.errors import UsageError
 from perdure.model.chat import Message
 
-_FILE_KEYS = ("AI_SETTINGS_FILE", "PROMPT_SETTINGS_FILE")  # of `.env`, in the order of FILES
+_ALONE: Final = ("offline", "local")  # models that ask nobody
+_FILE_KEYS: Final = ("AI_SETTINGS_FILE", "PROMPT_SETTINGS_FILE")  # of `.env`, in the order of FILES
 
 
 class Inherited(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,14 +43,16 @@ class Inherited(msgspec.Struct, frozen=True, kw_only=True):
 def inherit(folder: str, environ: Mapping[str, str], *, model: str = "") -> Inherited:
     """Return what AutoGPT's files in `folder` say, where there are any; one that `.env` names must be there.
 
-    A `model` takes the place of both models of `.env`. Raises ConfigInvalid naming file and key.
+    A `model` takes the place of both models of `.env`; for one that asks nobody, nothing is looked at.
+    Raises ConfigInvalid naming file and key.
     """
-    dotenv = read_dotenv(folder, environ, has_model=bool(model))
+    if model in _ALONE:
+        return Inherited()
+    dotenv = read_dotenv(folder, environ, model=model)
     found = [dotenv]
     for name, key in zip(FILES, _FILE_KEYS, strict=True):
-        named = dotenv.files.get(key, "")
-        path = os.path.join(folder, named or name)
-        found.append(read_ai_settings(path) if named or os.path.lexists(path) else NOTHING)
+        named = os.path.join(folder, dotenv.files[key]) if key in dotenv.files else ""
+        found.append(read_ai_settings(named) if named else _beside(os.path.join(folder, name), read_ai_settings))
     return Inherited(
         settings=settings_of(*(one.fields for one in found)),
         goal=goal_of("", [goal for one in found for goal in one.goals]),
@@ -68,10 +73,10 @@ def inherit_agent(place: str, environ: Mapping[str, str], *, goal: str = "", mod
         line = f'perdure run "GOAL" --from-autogpt {shlex.quote(place)}'
         raise UsageError(f"agent {state.agent_id!r} {what}; say what is wanted now: {line}")
     home = os.path.dirname(state.place)
-    dotenv = read_dotenv(state.project or home, environ, has_model=bool(model))
+    dotenv = read_dotenv(state.project or home, environ, model=model)
     files = [os.path.join(state.project, ".autogpt", "autogpt.yaml")] if state.project else []
     files.append(os.path.join(home, "permissions.yaml"))
-    permissions = [read_permissions(path) for path in files if os.path.lexists(path)]
+    permissions = [_beside(path, read_permissions) for path in files]
     return Inherited(
         settings=settings_of(*(one.fields for one in (dotenv, *permissions)), state.fields),
         goal=goal or state.goal,
@@ -81,6 +86,13 @@ def inherit_agent(place: str, environ: Mapping[str, str], *, goal: str = "", mod
         turns=state.turns,
         workspace=state.workspace,
     )
+
+
+def _beside(path: str, read: Callable[[str], Found]) -> Found:
+    """Return what a file says that nobody has named; one of another user is left aside."""
+    if not os.path.lexists(path):
+        return NOTHING
+    return read(path) if is_ours(path) else Found(place=path, ignored={"the file": "it belongs to another user"})
 
 
 def _count(turns: int) -> str:

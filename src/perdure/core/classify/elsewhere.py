@@ -50,8 +50,8 @@ TLS: Final = (
 # Whose exceptions are about a connection or an answer even where they carry no status.
 CLIENTS: Final = (
     "aiohttp", "anthropic", "anyio", "azure.core", "botocore", "google.api_core", "google.auth", "google.genai", "grpc",
-    "http.client", "httpcore", "httpx", "httpx2", "litellm", "openai", "requests", "socket", "ssl", "urllib.error",
-    "urllib3", "websockets",
+    "http.client", "httpcore", "httpcore2", "httpx", "httpx2", "litellm", "openai", "pydantic_ai", "requests", "socket",
+    "ssl", "urllib.error", "urllib3", "websockets",
 )  # fmt: skip
 # The exceptions of the language that say as much as those of a client.
 OWN_TYPES: Final = frozenset(
@@ -71,7 +71,7 @@ TYPES: Final = (
         rule="client.url",
         failure_class="request",
         codes=words.URL_TYPES,
-        when="an address or a header that the client cannot send, too many redirects",
+        when="an address, a header or a setting that the client refuses to send, too many redirects",
     ),
     Row(
         rule="client.auth",

@@ -193,16 +193,17 @@ SESSION: Final = r"session (?:terminated|not found|expired|closed)|connection cl
 URL_TYPES: Final = _any(
     r"invalid_(?:url|schema|header|proxy_url|uri)\w*|missing_schema|unsupported_protocol|local_protocol_error",
     r"too_many_redirects|non_http_url\w*|location_(?:parse|value)_error|stream_(?:consumed|closed)|re\w+_not_read",
+    r"user_error",
 )
 CERTIFICATE_TYPES: Final = r"\w*cert(?:ificate)?_\w*"
 AUTH_TYPES: Final = r"\w*(?:credential|refresh_error|authentication|o_auth|token_retrieval|unauthorized)\w*"
 OUTPUT_TYPES: Final = _any(
     r"\w*json_decode_error|(?:api_)?response_validation_error|length_finish_reason_error|(?:content_)?decoding_error",
-    r"content_type_error|decode_error",
+    r"content_type_error|decode_error|unexpected_model_behavior|output_token_limit_exceeded|incomplete_tool_call",
 )
-FILTER_TYPES: Final = r"content_filter_finish_reason_error|(?:blocked|stop)_\w*(?:prompt|candidate)\w*"
+FILTER_TYPES: Final = r"content_filter_(?:finish_reason_)?error|(?:blocked|stop)_\w*(?:prompt|candidate)\w*"
 NETWORK_TYPES: Final = (
     r"\w*(?:connect|time_?out|timed_out|network|protocol|proxy|read_error|write_error|close_error|chunked|incomplete"
     r"|payload|ssl|pool|bad_status_line|gaierror|herror|client_os|name_resolution|max_retry|url_error|transport|stream"
-    r"|resource|broken|socket)\w*"
+    r"|resource|broken|socket|model_api)\w*"
 )

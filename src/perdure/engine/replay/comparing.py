@@ -24,7 +24,7 @@ _MOMENTS: Final = frozenset({"at", "until"})  # in decisions: they hang on when 
 _NAMES: Final = {kind: name for _, name, kind in KINDS}
 _FED: Final[dict[type, frozenset[str]]] = {
     e.ProgramCalled: frozenset({"source_digest", "perdure"}),
-    e.ActionIntended: frozenset({"action", "arguments", "timeout_s", "parent", "step", "paid"}),
+    e.ActionIntended: frozenset({"action", "arguments", "timeout_s", "parent", "step", "paid", "reserve"}),
     e.ActionSettled: frozenset(
         {"intent", "result", "error", "started_at", "duration_us", "tokens_in", "tokens_out", "money", "hollow"}
     ),

@@ -24,7 +24,6 @@ from perdure.engine.session import Session
 from perdure.engine.task import CheckClass, Task, Using
 from perdure.errors import PerdureError, Unwound
 from perdure.model import entry as e
-from perdure.model.effect import Effect
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import check_name
 from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
@@ -140,20 +139,9 @@ class ReplayTask(Task):
         self._follower = follower
         self._plain = ReplayUsing(session, self._lap, Options(), follower)
 
-    def using(
-        self,
-        *,
-        key: str = "",
-        timeout_s: float | None = None,
-        fresh: bool = False,
-        result_type: Any = None,  # noqa: ANN401 - as the task's
-        effect: Effect | None = None,
-        name: str = "",
-    ) -> Using:
+    def using(self, **settings: Any) -> Using:  # noqa: ANN401 - as the task's
         """As `Task.using`."""
-        plain = super().using(
-            key=key, timeout_s=timeout_s, fresh=fresh, result_type=result_type, effect=effect, name=name
-        )
+        plain = super().using(**settings)
         return ReplayUsing.of(plain, self._follower)
 
     def each(self, name: str, items: Iterable[T]) -> Each[T]:
@@ -196,10 +184,9 @@ class ReplayTask(Task):
         await self._step(lambda payload: isinstance(payload, e.FactStated) and payload.text == text)
         await super().fact(text, source=source)
 
-    async def ask(self, question: str, *, key: str = "", wait_s: float = 0.0) -> str:
-        """As `Task.ask`."""
+    async def _answers(self, questions: Mapping[str, str], wait_s: float) -> dict[str, str]:
         await self._step(lambda payload: isinstance(payload, e.QuestionAsked))
-        return await super().ask(question, key=key, wait_s=wait_s)
+        return await super()._answers(questions, wait_s)
 
     async def adopt(self, steps: Sequence[str]) -> None:
         """As `Task.adopt`."""

@@ -297,6 +297,8 @@ class Follower(Sequencer):
                 return True
             case e.FilesCaptured() | e.WorkspaceRestored() | e.HealthChanged() | e.WaitBegan():
                 return True  # what the world did; the program makes none of it
+            case e.BudgetSet():
+                return True
             case e.TaskTakenOver() | e.TaskHandedBack():
                 return True
             case e.StateEdited(by=person) | e.PlanAdopted(by=person) if person:

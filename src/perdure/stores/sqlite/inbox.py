@@ -21,7 +21,7 @@ class InboxRung(Rung):
 
         def insert(connection: sqlite3.Connection) -> None:
             number = known_number(connection, task)
-            connection.execute(SQL["post_message"], (number, stored.id, stored.what, stored.text))
+            connection.execute(SQL["post_message"], (number, stored.id, stored.what, stored.text, stored.key))
 
         await self._writer.do(task, insert)
 
@@ -36,5 +36,5 @@ def _waiting(connection: sqlite3.Connection, tasks: Sequence[str]) -> dict[str, 
         number = task_number(connection, task)
         rows = connection.execute(SQL["waiting_messages"], (number,)).fetchall() if number else []
         if rows:
-            waiting[task] = [Message(id=id_, what=what, text=text) for id_, what, text in rows]
+            waiting[task] = [Message(id=id_, what=what, text=text, key=key) for id_, what, text, key in rows]
     return waiting

@@ -184,13 +184,13 @@ DELETE FROM snapshot WHERE task_no = ?;
 DELETE FROM snapshot_part WHERE task_no = ?;
 
 -- post_message: leave it, unless its id is known
-INSERT OR IGNORE INTO message (task_no, id, is_waiting, what, text) VALUES (?, ?, 1, ?, ?);
+INSERT OR IGNORE INTO message (task_no, id, is_waiting, what, text, key) VALUES (?, ?, 1, ?, ?, ?);
 
 -- consume_message: its append records it
 UPDATE message SET is_waiting = 0, text = '' WHERE task_no = ? AND id = ?;
 
 -- waiting_messages: of one task, oldest first
-SELECT id, what, text FROM message WHERE task_no = ? AND is_waiting = 1 ORDER BY message_no;
+SELECT id, what, text, key FROM message WHERE task_no = ? AND is_waiting = 1 ORDER BY message_no;
 
 -- delete_messages: with the task
 DELETE FROM message WHERE task_no = ?;

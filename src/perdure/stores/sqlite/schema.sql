@@ -122,7 +122,7 @@ CREATE TABLE message (
     id TEXT NOT NULL,
     is_waiting INTEGER NOT NULL,
     what TEXT NOT NULL,
-    text TEXT NOT NULL,
+    text TEXT NOT NULL, key TEXT NOT NULL DEFAULT '',
     UNIQUE (task_no, id)
 );
 

@@ -192,7 +192,8 @@ async def messages_wait_in_order(place: Place) -> None:
     """Messages posted by anyone wait, oldest first, until an append consumes them; only asked-for tasks are told."""
     store, other = await place.open(), await place.open()
     chain, second = await begun(store, 1), await begun(store, 2)
-    posted = [Message(id=f"m{n}", what=what, text=f"text {n}") for n, what in enumerate(("tell", "pause", "answer"))]
+    told, paused = Message(id="m0", what="tell", text="text 0"), Message(id="m1", what="pause")
+    posted = [told, paused, Message(id="m2", what="answer", text="text 2", key="which ✓ one?")]
     for message in posted:
         await other.post(chain.task, message)
     await other.post(second.task, posted[0])

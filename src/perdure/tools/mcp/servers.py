@@ -20,6 +20,7 @@ from perdure.tools.declare import Tool, tool
 from perdure.tools.mcp.config import EVERY, ServerConfig, Word, read_servers
 from perdure.tools.mcp.connection import Connection
 from perdure.tools.mcp.effects import effect_of
+from perdure.tools.offering import offer
 
 if TYPE_CHECKING:
     import mcp_types
@@ -59,7 +60,7 @@ class McpServers:
         """
         now = {tool.name: tool for tool in self.tools}
         starts = tuple(_clean(connection.config.name) + _BETWEEN for connection in self._connections)
-        found = (_difference(offer, now.get(offer["name"])) for offer in offers if offer["name"].startswith(starts))
+        found = (_difference(one, now.get(one["name"])) for one in offers if one["name"].startswith(starts))
         return tuple(filter(None, found))
 
 
@@ -143,11 +144,12 @@ def _clean(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)
 
 
-def _difference(offer: Offer, now: Tool[..., Any] | None) -> str:
+def _difference(recorded: Offer, now: Tool[..., Any] | None) -> str:
     if now is None:
-        return f"tool {offer['name']!r} was offered before, and its server no longer has it"
-    if offer["schema"] != now.schema:
-        return f"tool {offer['name']!r} takes other arguments than when it was offered before"
-    if offer["description"] != now.fn.__doc__:
-        return f"tool {offer['name']!r} describes itself otherwise than when it was offered before"
+        return f"tool {recorded['name']!r} was offered before, and its server no longer has it"
+    offered = offer(now)
+    if recorded["schema"] != offered["schema"]:
+        return f"tool {recorded['name']!r} takes other arguments than when it was offered before"
+    if recorded["description"] != offered["description"]:
+        return f"tool {recorded['name']!r} describes itself otherwise than when it was offered before"
     return ""

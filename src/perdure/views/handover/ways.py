@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from perdure.core import awaiting
+from perdure.core import awaiting, questions
 from perdure.core.fold import Fold
+from perdure.limits import QUESTION_GIST_BYTES
+from perdure.model.ids import cut_text
 from perdure.views.handover.package import Place, Way
 from perdure.views.listing import Row
 from perdure.views.showing import Pending, next_command, word_for
@@ -38,9 +40,13 @@ def _first(row: Row, fold: Fold, pending: tuple[Pending, ...]) -> Iterator[Way]:
     if row.summary.taken_at:
         yield Way(command=f"perdure hand-back {name} --say TEXT", does="give it back; its program looks before it acts")
         return
-    if awaiting.asked_key(fold.document, ledger):
-        yield Way(command=f"perdure answer {name} TEXT", does="its program gets TEXT as the answer to its question")
-    elif awaiting.waits_for_word(ledger):
+    asked = () if awaiting.waits_for_word(ledger) else questions.open_questions(fold.document, ledger)
+    for question in asked:
+        which = f" --question {shlex.quote(question.name)}" if len(asked) > 1 else ""
+        about = f": {cut_text(question.text, QUESTION_GIST_BYTES)}" if which else ""
+        does = f"its program gets TEXT as the answer to its question{about}"
+        yield Way(command=f"perdure answer {name} TEXT{which}", does=does)
+    if awaiting.waits_for_word(ledger):
         does = "its program is told TEXT (`task.advice`, `task.messages`, `task.brief()`), and all counts begin anew"
         yield Way(command=f"perdure answer {name} TEXT", does=does)
     line = next_command(row)

@@ -1,10 +1,17 @@
 """AutoGPT's `.env`: what wins over what, whose file it is, and what is refused."""
 
+import contextlib
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure.agent.autogpt.dotenv import read_dotenv
+from perdure.agent.autogpt.table import ENV, ENV_ROWS
+from perdure.codec.redact import redact_text
 from perdure.errors import ConfigInvalid
 
 
@@ -63,6 +70,14 @@ def test_what_is_not_filled_in_is_not_set(read):
     assert ({}, {}) == (found.fields, dict(found.variables))
 
 
+def test_the_secrets_of_a_file_are_masked_from_then_on(read):
+    """All of them, handed on or not; one that the environment has otherwise keeps its name for that text."""
+    read("OPENAI_API_KEY=sk-of-the-file-1\nELEVENLABS_API_KEY=el-of-the-file-2", OPENAI_API_KEY="sk-of-the-shell-3")
+    assert "[secret OPENAI_API_KEY of .env] and [secret ELEVENLABS_API_KEY]" == redact_text(
+        "sk-of-the-file-1 and el-of-the-file-2"
+    )
+
+
 def test_a_file_is_read_as_shells_write_it(read):
     """Quotation marks, comments, `export` and other variables."""
     found = read("export SMART_LLM='gpt-4o' # the best\nNAME=gpt\n#FAST_LLM=x\nFAST_LLM=\"${NAME}-4\"\n")
@@ -92,9 +107,7 @@ def test_the_address_of_a_service_is_for_models_that_no_provider_has(read):
     assert {"model": "openai:my-model", "base_url": "http://h:1/v1"} == found.fields
 
 
-@pytest.mark.parametrize(
-    "models", ["SMART_LLM=claude-3", "SMART_LLM=gpt-4\nFAST_LLM=claude-3", "RESTRICT_TO_WORKSPACE=True"]
-)
+@pytest.mark.parametrize("models", ["SMART_LLM=gpt-4\nFAST_LLM=claude-3", "RESTRICT_TO_WORKSPACE=True"])
 def test_an_address_that_is_not_for_every_model_is_only_handed_on(read, models):
     """Where it is looked at for models of OpenAI alone."""
     found = read(f"{models}\nOPENAI_API_BASE_URL=http://h:1/v1")
@@ -113,7 +126,7 @@ def test_a_llamafile_is_both_models_or_none(read):
 def test_a_given_model_takes_the_place_of_both_models(tmp_path):
     """A name that would be refused is not looked at."""
     (tmp_path / ".env").write_text("SMART_LLM=who-knows\nFAST_LLM=gpt-4", "utf-8")
-    assert {} == read_dotenv(str(tmp_path), {}, has_model=True).fields
+    assert {} == read_dotenv(str(tmp_path), {}, model="ollama:x").fields
 
 
 @pytest.mark.parametrize(
@@ -149,10 +162,53 @@ def test_an_address_that_holds_a_secret_is_refused_and_not_shown(read, address):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_a_file_of_another_user_is_refused(tmp_path, monkeypatch):
+def test_a_file_of_another_user_is_left_aside(tmp_path, monkeypatch):
     """What it says would decide where keys are sent."""
     (tmp_path / ".env").write_text("SMART_LLM=gpt-4", "utf-8")
     os.chown(tmp_path / ".env", 12345, 12345)
     monkeypatch.setattr(os, "getuid", lambda: 54321)
-    with pytest.raises(ConfigInvalid, match="belongs to another user"):
-        read_dotenv(str(tmp_path), {})
+    found = read_dotenv(str(tmp_path), {})
+    assert ({}, {"the file": "it belongs to another user"}) == (found.fields, found.ignored)
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("OPENAI_API_BASE_URL", "OPENAI_API_KEY"),
+        ("ANTHROPIC_API_BASE_URL", "ANTHROPIC_API_KEY"),
+        ("GROQ_API_BASE_URL", "GROQ_API_KEY"),
+    ],
+)
+@pytest.mark.parametrize("own", ["", "AP_SERVER_PORT=1\n"])
+def test_no_key_of_the_environment_goes_to_an_address_of_a_file(read, address, key, own):
+    """Whosever file it is; with a key of its own the file is whole, and with an address of the shell its own counts."""
+    variable = ENV_ROWS[address].variable
+    with pytest.raises(ConfigInvalid, match=f"{address}: {key} of the environment would be sent there"):
+        read(f"{own}{address}=http://h/v1", **{key: "of-the-shell"})
+    pair = read(f"{own}{address}=http://h/v1\n{key}=of-the-file", **{key: "of-the-shell"}).variables
+    assert {variable: "http://h/v1", key: "of-the-file"} == dict(pair)
+    shell = {key: "of-the-shell", variable: "http://s/v1"}
+    assert {} == dict(read(f"{own}{address}=http://h/v1\n{key}=of-the-file", **shell).variables)
+
+
+def test_an_address_of_a_provider_that_is_not_asked_is_not_looked_at(tmp_path):
+    """Where the models are known to be somebody else's."""
+    (tmp_path / ".env").write_text("OPENAI_API_BASE_URL=http://h/v1", "utf-8")
+    found = read_dotenv(str(tmp_path), {"OPENAI_API_KEY": "of-the-shell"}, model="anthropic:claude-sonnet-5-5")
+    assert {} == dict(found.variables)
+
+
+def test_a_broken_line_of_another_programs_file_is_not_ours_to_mend(read):
+    """Its keys are taken."""
+    assert {"OPENAI_API_KEY": "k"} == dict(read("not a line\nOPENAI_API_KEY=k").variables)
+
+
+@given(lines=st.lists(st.sampled_from([row.name for row in ENV]), max_size=4), values=st.data())
+def test_whatever_a_file_says_it_is_read_or_refused(lines, values):
+    """With no other error than the one that names file and key."""
+    value = st.one_of(st.text(max_size=20), st.sampled_from(["True", "0", "a,b", "http://h/v1", "gpt-4", "denylist"]))
+    with tempfile.TemporaryDirectory() as folder:
+        text = "\n".join(f"{name}={values.draw(value)}" for name in lines)
+        Path(folder, ".env").write_bytes(text.encode("utf-8", "surrogateescape"))
+        with contextlib.suppress(ConfigInvalid):
+            read_dotenv(folder, {})

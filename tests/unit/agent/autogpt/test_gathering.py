@@ -1,6 +1,7 @@
 """What a run takes over from AutoGPT's files, which of them wins, and what people are told."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -26,6 +27,27 @@ def test_an_empty_folder_leaves_everything_as_it_is(tmp_path):
     """No file, no remark, no setting."""
     found = inherit(str(tmp_path), {})
     assert (AgentSettings(), "", (), {}) == (found.settings, found.goal, found.remarks, dict(found.variables))
+
+
+@pytest.mark.parametrize("model", ["offline", "local"])
+def test_for_a_model_that_asks_nobody_nothing_is_looked_at(tmp_path, model):
+    """A file that would be refused stops nobody who does not need it."""
+    (tmp_path / ".env").write_text("SMART_LLM=who-knows\n", "utf-8")
+    assert (AgentSettings(), ()) == (inherit(str(tmp_path), {}, model=model).settings, ())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_that_nobody_named_is_left_aside(tmp_path, monkeypatch):
+    """And that is told."""
+    (tmp_path / "ai_settings.yaml").write_text("ai_name: Eve\n", "utf-8")
+    os.chown(tmp_path / "ai_settings.yaml", 12345, 12345)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    found = inherit(str(tmp_path), {})
+    place = tmp_path / "ai_settings.yaml"
+    assert ("", (f"not obeyed in {place}: the file (it belongs to another user)",)) == (
+        found.settings.name,
+        found.remarks,
+    )
 
 
 def test_the_files_of_a_folder_make_one_set_of_settings(tmp_path):

@@ -249,6 +249,38 @@ def test_a_state_cut_at_any_byte_is_refused(tmp_path):
             read_state(str(tmp_path))
 
 
+def nodes_of(value, path=()):
+    """Yield the path of each part of a JSON value."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, part in inner:
+        yield from nodes_of(part, (*path, step))
+
+
+def replaced(value, path, part):
+    """Return `value` with `part` at `path`."""
+    if not path:
+        return part
+    made = dict(value) if isinstance(value, dict) else list(value)
+    made[path[0]] = replaced(value[path[0]], path[1:], part)
+    return made
+
+
+@pytest.mark.parametrize("part", [None, True, -1, 1e308, "", "x", [], [[]], {}, {"x": 1}], ids=repr)
+def test_whatever_stands_anywhere_is_read_or_refused(tmp_path, part):
+    """Never half, never with another error; what is read is a conversation in which every call has its result."""
+    for fixture in (NEW, OLD):
+        whole = json.loads(fixture.read_text("utf-8"))
+        for path in nodes_of(whole):
+            (tmp_path / "state.json").write_text(json.dumps(replaced(whole, path, part)), "utf-8")
+            try:
+                messages = read_state(str(tmp_path)).messages
+            except ConfigInvalid:
+                continue
+            open_calls = [m for m in messages if {c["id"] for c in m.get("calls", ())} != m.get("results", {}).keys()]
+            assert ([], path) == (open_calls, path)
+
+
 def test_a_state_that_is_too_large_is_refused_unread(tmp_path):
     """Its size is not what memory has to bear."""
     with (tmp_path / "state.json").open("wb") as file:

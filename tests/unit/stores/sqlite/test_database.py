@@ -152,16 +152,17 @@ def test_a_failed_migration_leaves_the_old_schema(tmp_path, monkeypatch):
     made(tmp_path / "a.db")
     good = "CREATE TABLE later (x);"
     monkeypatch.setattr(database, "_MIGRATIONS", [*database._MIGRATIONS, f"{good} CREATE TABLE task (x);"])
-    monkeypatch.setattr(database, "SCHEMA_VERSION", 2)
+    today = database.SCHEMA_VERSION
+    monkeypatch.setattr(database, "SCHEMA_VERSION", today + 1)
     with pytest.raises(StoreBroken, match="already exists"):
         prepare(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert (1,) == connection.execute("PRAGMA user_version").fetchone()
+        assert (today,) == connection.execute("PRAGMA user_version").fetchone()
         assert [] == connection.execute("SELECT * FROM sqlite_master WHERE name = 'later'").fetchall()
     monkeypatch.setattr(database, "_MIGRATIONS", [*database._MIGRATIONS[:-1], good])
     prepare(path).close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert (2,) == connection.execute("PRAGMA user_version").fetchone()
+        assert (today + 1,) == connection.execute("PRAGMA user_version").fetchone()
 
 
 def test_opening_writes_nothing_into_a_store_of_today(tmp_path):

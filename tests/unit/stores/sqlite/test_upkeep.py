@@ -17,6 +17,7 @@ from perdure.operations import back_up, delete, store_status
 from perdure.stores.memory import MemoryStore, MemoryWorld
 from perdure.stores.opening import open_store, open_to_look
 from perdure.stores.sqlite import upkeep
+from perdure.stores.sqlite.database import SCHEMA_VERSION
 from perdure.views.verifying import verify
 
 
@@ -179,7 +180,7 @@ def test_the_size_of_a_store_is_said(tmp_path):
         return before, blobs, after, tasks
 
     before, blobs, after, tasks = asyncio.run(sizes())
-    assert (20, 160_000, 1) == (before.blobs, before.blob_bytes, before.schema)
+    assert (20, 160_000, SCHEMA_VERSION) == (before.blobs, before.blob_bytes, before.schema)
     assert (20, 0, 0, []) == (blobs, after.blobs, after.blob_bytes, tasks)
     assert after.free_bytes > before.free_bytes
     assert before.size_bytes >= before.free_bytes >= 0

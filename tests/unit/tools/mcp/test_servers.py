@@ -14,6 +14,7 @@ import pytest
 
 from perdure.errors import ConfigInvalid, ServerLost, ServerRefused, ServerUnavailable
 from perdure.tools.mcp import connection, mcp_tools
+from perdure.tools.offering import fit, offer
 from perdure.tools.recording import classify_error
 from tests.mcp.servers import DESK, hold, is_alive, kill_held, ledger, named
 
@@ -74,6 +75,18 @@ def test_a_tool_is_called_and_its_answer_comes_as_text(tmp_path):
         )
 
     assert ("look it: done", "a dot:\n[image/png, 3 bytes, not shown]", {"then": 5}) == using(named(tmp_path), call)
+
+
+def test_a_tool_is_offered_and_fitted_by_the_schema_of_its_server(tmp_path):
+    """All of its words are offered, and what a model gives reaches the function whole."""
+
+    async def look(tools, servers):
+        offered = offer(tools["desk__look"])
+        assert "Look at something. It stays as it is." == offered["description"]
+        assert tools["desk__look"].schema == offered["schema"]
+        return await tools["desk__count"](**fit(tools["desk__count"], {"key": "n", "then": 1}))
+
+    assert {"n": 2} == json.loads(using(named(tmp_path), look))
 
 
 def test_the_effect_key_goes_with_a_call_that_may_be_sent_again(tmp_path):
@@ -271,7 +284,7 @@ def test_what_changed_since_it_was_offered_is_said(tmp_path):
     """Gone, other arguments, other words; offers of others are passed over."""
 
     async def look(tools, servers):
-        same = {name: {"name": name, "description": t.fn.__doc__, "schema": t.schema} for name, t in tools.items()}
+        same = {name: offer(tool) for name, tool in tools.items()}
         look, send, stamp = (same[f"desk__{name}"] for name in ("look", "send", "stamp"))
         other = {"type": "object", "properties": {}}
         recorded = [

@@ -1,0 +1,66 @@
+"""Keeps a task within its budget: a call that does not fit is refused before anything of it is sent.
+
+What fits is said by `core/spending.py`. Calls under way hold what they have reserved; a call that would fit beside what
+they really cost waits until they have ended. One that does not fit stops the task: it needs a person, who raises the
+budget (`perdure resume TASK --budget …`) or ends it. Called by `action` (each call) and by those who set a budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+from perdure.core import spending
+from perdure.core.allowance import read_budget
+from perdure.engine.outcomes import Work
+from perdure.engine.session import Session
+from perdure.errors import CurrencyMismatch, StopRequested
+from perdure.limits import TICK_S
+from perdure.model import entry as e
+from perdure.model.budget import NO_BUDGET, Budget, Cost
+
+
+async def make_room(session: Session, work: Work) -> None:
+    """Return when the call fits the budget; nothing is awaited between the last look and the return.
+
+    Raises StopRequested where it does not, CurrencyMismatch where what is reserved is in another currency.
+    """
+    fold, reserve = session.fold, work.options.reserve
+    _refuse_foreign(session, reserve)
+    while True:
+        running = session.running.keys() - {work.action}
+        found = spending.refusal(fold.ledger, fold.at, work.call.tool, reserve, running)
+        if found is None:
+            return
+        if not found.may_wait:
+            _stop(session, found)
+        await asyncio.sleep(TICK_S)
+        session.gate(f"act {work.call.tool!r}", work.lap)
+
+
+def put_budget(session: Session, given: Budget | str, by: str = "") -> None:
+    """Put a budget that is given whole, or as text that changes the one there is. The same again writes nothing.
+
+    Raises CostInvalid, CurrencyMismatch where costs are on record in another currency.
+    """
+    ledger = session.fold.ledger
+    now = ledger.budget or NO_BUDGET
+    budget = read_budget(given, now)
+    if foreign := spending.foreign_to(ledger, budget):
+        raise CurrencyMismatch(session.task, budget.money, foreign)
+    if budget == now:
+        return
+    session.put(e.BudgetSet(budget=budget, by=by))
+    session.untold.append(("budget_set", {"budget": budget, "by": by}))
+
+
+def _refuse_foreign(session: Session, reserve: Cost) -> None:
+    ledger = session.fold.ledger
+    if (foreign := spending.foreign(ledger, reserve)) and ledger.budget is not None:
+        raise CurrencyMismatch(session.task, ledger.budget.money, foreign)
+
+
+def _stop(session: Session, found: spending.Refusal) -> NoReturn:
+    """Stop the whole task: what its program still asks for is refused, and what is under way comes to its end."""
+    session.stop = session.stop or StopRequested(session.task, "limit", found.text, found.raise_to)
+    raise session.stop
