@@ -146,6 +146,8 @@ def test_a_finished_agent_is_known_by_its_last_action(state):
         episode({"status": "success", "outputs": None}, ("read_file", {})),
     ]
     assert None is state(history={"episodes": again}).finished
+    asked_again = episode({"status": "interrupted_by_human", "feedback": "salt it"}, ("finish", {"reason": "x"}))
+    assert None is state(history={"episodes": [asked_again]}).finished
 
 
 def test_a_made_up_name_of_a_tool_becomes_one_that_providers_take(state):
@@ -202,7 +204,9 @@ def test_where_the_file_lies_tells_the_workspace(tmp_path):
         shutil.copy(NEW, folder / "state.json")
     found = {read_state(str(folder)).workspace for folder in (server, cli, tmp_path / "elsewhere")}
     assert {str(server / "workspace"), str(tmp_path / "letters"), ""} == found
-    assert str(tmp_path) == read_state(str(server)).project
+    assert [str(tmp_path), str(tmp_path / "letters"), ""] == [
+        read_state(str(folder)).project for folder in (server, cli, tmp_path / "elsewhere")
+    ]
 
 
 @pytest.mark.parametrize(
