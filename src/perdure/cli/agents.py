@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from perdure.cli.options import StoreOptions
+from perdure.cli.options import WorkOptions
 from perdure.config import Config
 from perdure.errors import UsageError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SET_BY_CONFIG: Final = ("fast_model", "base_url", "prompt_strategy", "search", "mcp")
 
 
-class AgentOptions(StoreOptions, frozen=True, kw_only=True):
+class AgentOptions(WorkOptions, frozen=True, kw_only=True):
     """What run and resume take that is about the agent."""
 
     continuous: Annotated[

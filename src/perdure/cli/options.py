@@ -40,6 +40,15 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.config().text("store")
 
 
+class WorkOptions(StoreOptions, frozen=True, kw_only=True):
+    """What run and resume share."""
+
+    unattended: Annotated[bool, typer.Option("--unattended", help="What needs a person fails instead.")] = False
+    wait: Annotated[bool, typer.Option("--wait", help="Wait here, however long it takes, instead of parking.")] = False
+    now: Annotated[bool, typer.Option("--now", help="Do not wait the rest of a wait that has begun.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of single actions.")] = False
+
+
 class TaskOptions(StoreOptions, frozen=True, kw_only=True):
     """What every verb takes that is about one task."""
 

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from perdure.cli import exits
 from perdure.cli.agents import AgentOptions, changes_of, settings_of
-from perdure.cli.options import StoreOptions, is_absent, opened, taking, wait_for
+from perdure.cli.options import is_absent, opened, taking, wait_for
 from perdure.cli.terminal import complain, say, say_json
 from perdure.config import Config
 from perdure.errors import PerdureError, UsageError
@@ -38,16 +38,7 @@ class _Job(NamedTuple):
     ask_driver: Callable[[], Driver]
 
 
-class WorkOptions(StoreOptions, frozen=True, kw_only=True):
-    """What run and resume share."""
-
-    unattended: Annotated[bool, typer.Option("--unattended", help="What needs a person fails instead.")] = False
-    wait: Annotated[bool, typer.Option("--wait", help="Wait here, however long it takes, instead of parking.")] = False
-    now: Annotated[bool, typer.Option("--now", help="Do not wait the rest of a wait that has begun.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of single actions.")] = False
-
-
-class RunOptions(WorkOptions, AgentOptions, frozen=True, kw_only=True):
+class RunOptions(AgentOptions, frozen=True, kw_only=True):
     """Of `run`."""
 
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="What is wanted, in one sentence.")] = ""
@@ -66,7 +57,7 @@ class RunOptions(WorkOptions, AgentOptions, frozen=True, kw_only=True):
     new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
 
 
-class ResumeOptions(WorkOptions, AgentOptions, frozen=True, kw_only=True):
+class ResumeOptions(AgentOptions, frozen=True, kw_only=True):
     """Of `resume`."""
 
     name: Annotated[str, typer.Argument(metavar="TASK", help="Name or id of a task, or the beginning.")] = ""

@@ -111,7 +111,7 @@ class View:
         return len(self._node)
 
     def __contains__(self, item: object) -> bool:
-        return item in self._node
+        return item in self._node or redact(item) in self._node
 
     def __eq__(self, other: object) -> bool:
         return bool(self._node == (other._node if isinstance(other, View) else other))

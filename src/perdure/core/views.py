@@ -2,9 +2,10 @@
 
 A view shows one container of the live tree. Reading copies nothing: a container is shown as a view, a leaf as it
 is; a tuple is a leaf as a whole (a deep copy where it holds something mutable). What is written is checked and
-copied by the codec first, so nothing outside the tree is ever part of it; what is taken out (`pop`, `copy`,
-`plain`, `|`, `+`) is a plain copy. A view finds its path by identity; one whose container has left the tree raises
-StaleView when written to, and still shows what it had. Writes to a view that only reads raise ReadOnlyState.
+copied by the codec first, less known secrets, so nothing outside the tree is ever part of it; what is taken out
+(`pop`, `copy`, `plain`, `|`, `+`) is a plain copy. Keys are looked up without the secrets in them. A view finds its
+path by identity; one whose container has left the tree raises StaleView when written to, and still shows what it had.
+Writes to a view that only reads raise ReadOnlyState.
 
 Costs: a change O(depth) and the size of what is inserted or taken out; removing a key in the middle of a dict,
 a set's `discard` of a number, date or tuple, `sort` and slices O(container). A slice assignment records only what
@@ -42,11 +43,15 @@ class MapView(View, MutableMapping[Any, Any]):
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
-        return self._show(key, self._node[key])
+        try:
+            item = self._node[key]
+        except KeyError:
+            item = self._node[redact(key)]
+        return self._show(key, item)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return what stands under `key`, or `default`."""
-        item = self._node.get(key, _ABSENT)
+        item = self._node.get(self._stored(key), _ABSENT)
         return default if item is _ABSENT else self._show(key, item)
 
     def __iter__(self) -> Iterator[Any]:
@@ -78,6 +83,7 @@ class MapView(View, MutableMapping[Any, Any]):
     def __delitem__(self, key: Any) -> None:
         keep, path = self._writing()
         node = self._node
+        key = self._stored(key)
         if key not in node:
             raise KeyError(key)
         stored, following = _find_key(node, key)
@@ -87,12 +93,13 @@ class MapView(View, MutableMapping[Any, Any]):
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """Return what stands under `key`, after putting `default` there if nothing does."""
-        if key not in self._node:
+        if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: Any, *default: Any) -> Any:
         """Remove `key` and return a plain copy of what stood there."""
+        key = self._stored(key)
         if default and key not in self._node:
             return default[0]
         item = clone(self._node[key])
@@ -123,6 +130,10 @@ class MapView(View, MutableMapping[Any, Any]):
     def __ior__(self, other: Any) -> Self:  # type: ignore[misc]  # the result of `|` is plain, that of `|=` the view
         self.update(other)
         return self
+
+    def _stored(self, key: Any) -> Any:
+        """Return by what `key` is kept: without the secret that it may hold."""
+        return key if key in self._node else redact(key)
 
     def _find(self, child: View) -> object:
         if type(child._hint) in _DIRECT and self._node.get(child._hint) is child._node:

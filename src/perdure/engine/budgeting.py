@@ -38,6 +38,12 @@ async def make_room(session: Session, work: Work) -> None:
         session.gate(f"act {work.call.tool!r}", work.lap)
 
 
+async def set_budget(session: Session, given: Budget | str, by: str) -> None:
+    """Set a budget, durably (`put_budget`)."""
+    put_budget(session, given, by)
+    await session.commit()
+
+
 def put_budget(session: Session, given: Budget | str, by: str = "") -> None:
     """Put a budget that is given whole, or as text that changes the one there is. The same again writes nothing.
 
@@ -51,7 +57,6 @@ def put_budget(session: Session, given: Budget | str, by: str = "") -> None:
     if budget == now:
         return
     session.put(e.BudgetSet(budget=budget, by=by))
-    session.untold.append(("budget_set", {"budget": budget, "by": by}))
 
 
 def _refuse_foreign(session: Session, reserve: Cost) -> None:

@@ -19,7 +19,7 @@ from perdure.codec.redact import redact
 from perdure.core.allowance import read_budget
 from perdure.core.fold import Fold
 from perdure.core.strategies import learned
-from perdure.engine.budgeting import put_budget
+from perdure.engine.budgeting import set_budget
 from perdure.engine.driving import Drivable, drive, finish, obeyed, ungrouped
 from perdure.engine.ending import hand_back_line, hand_over, refuse_parked
 from perdure.engine.files import mend_files
@@ -130,7 +130,7 @@ class Runtime(Visits):
             await self._mailbox.look({session.task: session})  # an answer may have come too late for the last holder
             prepare(session, program)
             if budget is not None:
-                put_budget(session, budget, by="person")
+                await set_budget(session, budget, "person")
             rows = report(session.fold, program)
             stops = [row for row in rows if row.verdict == "stop" and row.name not in accept]
             if stops:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from perdure.testing.clock import FakeClock
     from perdure.testing.faults import FaultyStore
+    from perdure.testing.models import CutReply, ScriptedModel
     from perdure.testing.points import Death, Killed, crash_points
     from perdure.testing.policies import ScriptedPolicy
     from perdure.testing.simulation import Report, simulate
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _HOME: Final[dict[str, str]] = {
     "CrashSweepFailed": "perdure.testing.sweep",
+    "CutReply": "perdure.testing.models",
     "Death": "perdure.testing.points",
     "FakeClock": "perdure.testing.clock",
     "FaultyStore": "perdure.testing.faults",
@@ -33,11 +35,13 @@ _HOME: Final[dict[str, str]] = {
 
 __all__ = [
     "CrashSweepFailed",
+    "CutReply",
     "Death",
     "FakeClock",
     "FaultyStore",
     "Killed",
     "Report",
+    "ScriptedModel",
     "ScriptedPolicy",
     "Swept",
     "crash_points",

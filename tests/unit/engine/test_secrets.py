@@ -179,7 +179,18 @@ def test_the_state_is_masked_as_it_is_written(mail):
     async def program(task):
         async with task.edit() as state:
             state["a"] = OLD
-            state[OLD] = {"b": [OLD]}
+            state[OLD] = {"b": []}
+            state[OLD]["b"].append(OLD)
+            assert (True, True, None, 1) == (
+                OLD in state,
+                OLD in state[OLD]["b"],
+                state.get(NEW),
+                state.get(OLD, 1) and 1,
+            )
+            assert state[OLD] == state.setdefault(OLD, "other")
+            state[f"gone {OLD}"] = state[f"popped {OLD}"] = 1
+            del state[f"gone {OLD}"]
+            assert (1, 2) == (state.pop(f"popped {OLD}"), state.pop(f"popped {OLD}", 2))
             state["list"] = []
             state["list"] += [OLD, (OLD,)]
             state["list"].insert(0, f"x{OLD}")

@@ -39,17 +39,19 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_episodes(episodes: list[Any], source: Source, key: str) -> History:
-    """Return the turns of `episodes`, numbered from 1, the order kept. Raises ConfigInvalid naming the key."""
+    """Return the turns of `episodes`, the order kept; all calls are of turn 0. Raises ConfigInvalid naming the key."""
     messages: list[Message] = []
     unknown: dict[str, None] = {}
     finished: str | None = None
-    for number, item in enumerate(episodes, 1):
-        at = f"{key}[{number - 1}]"
+    taken = 0
+    for number, item in enumerate(episodes):
+        at = f"{key}[{number}]"
         episode = source.object_at(item, at)
         action = source.object_at(episode.get("action"), f"{at}.action")
         unknown |= dict.fromkeys(f"{key}[].{name}" for name in episode.keys() - _KNOWN)
         unknown |= dict.fromkeys(f"{key}[].action.{name}" for name in action.keys() - _KNOWN_OF_ACTION)
-        calls = _calls(action, source, f"{at}.action", number)
+        calls = _calls(action, source, f"{at}.action", taken)
+        taken += len(calls)
         finished = _reason(calls) if episode.get("result") is None else None
         results = _results(calls, episode.get("result"), source, f"{at}.result")
         messages += _turn(_thoughts(action, source, f"{at}.action"), calls, results)
@@ -65,7 +67,7 @@ def _turn(thoughts: str, calls: list[Call], results: list[Result]) -> list[Messa
     return [Message(role="assistant", text=thoughts or "…"), Message(role="user", text=reply)]
 
 
-def _calls(action: Object, source: Source, key: str, turn: int) -> list[Call]:
+def _calls(action: Object, source: Source, key: str, taken: int) -> list[Call]:
     if "use_tool" in action:
         tools = source.items_at(action.get("use_tools"), f"{key}.use_tools") or [action["use_tool"]]
         named = [(tool, "name", "arguments", f"{key}.use_tool") for tool in tools]
@@ -79,7 +81,7 @@ def _calls(action: Object, source: Source, key: str, turn: int) -> list[Call]:
         name = source.text_at(tool.get(name_key), f"{at}.{name_key}").strip()
         arguments = source.object_at(tool.get(arguments_key), f"{at}.{arguments_key}")
         if name:
-            calls.append(Call(id=f"{turn}.{len(calls) + 1}", name=_fitting(name), arguments=dict(arguments)))
+            calls.append(Call(id=f"0.{taken + len(calls) + 1}", name=_fitting(name), arguments=dict(arguments)))
     return calls
 
 

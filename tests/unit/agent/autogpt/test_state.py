@@ -71,24 +71,24 @@ def test_the_history_of_0_6_is_a_conversation(tmp_path):
     """Each call stands in an assistant's message with its result: done, failed, refused by a person, interrupted."""
     shutil.copy(NEW, tmp_path / "state.json")
     listed, read, copied, missed, written, opened, said = read_state(str(tmp_path)).messages
-    assert [{"id": "1.1", "name": "list_folder", "arguments": {"folder": "."}}] == listed["calls"]
-    assert {"1.1": {"text": '["a.txt","b.txt"]'}} == listed["results"]
+    assert [{"id": "0.1", "name": "list_folder", "arguments": {"folder": "."}}] == listed["calls"]
+    assert {"0.1": {"text": '["a.txt","b.txt"]'}} == listed["results"]
     assert (
         "reasoning: The folder tells what there is.\nplan: \n- list the folder\n- read what is unclear"
         in listed["text"]
     )
-    assert ["2.1", "2.2", "2.3"] == [call["id"] for call in read["calls"]]
+    assert ["0.2", "0.3", "0.4"] == [call["id"] for call in read["calls"]]
     assert {
-        "2.1": {"text": "Dear Anna, the ship is late."},
-        "2.2": {"text": "b.txt: 912 bytes"},
-        "2.3": {"failed": {"type": "CommandFailed", "message": "the page cannot be reached"}},
+        "0.2": {"text": "Dear Anna, the ship is late."},
+        "0.3": {"text": "b.txt: 912 bytes"},
+        "0.4": {"failed": {"type": "CommandFailed", "message": "the page cannot be reached"}},
     } == read["results"]
     refused = {"type": "NotExecuted", "message": "not executed; the person said: stay inside the archive"}
-    assert {"3.1": {"failed": refused}} == copied["results"]
+    assert {"0.5": {"failed": refused}} == copied["results"]
     failed = {"type": "CommandExecutionError", "message": "File b.text does not exist."}
-    assert {"4.1": {"failed": failed}} == missed["results"]
-    assert "Interrupted" == written["results"]["5.1"]["failed"]["type"]
-    assert "whether it took effect is not known" in written["results"]["5.1"]["failed"]["message"]
+    assert {"0.6": {"failed": failed}} == missed["results"]
+    assert "Interrupted" == written["results"]["0.7"]["failed"]["type"]
+    assert "whether it took effect is not known" in written["results"]["0.7"]["failed"]["message"]
     assert {"role": "user", "text": "stay inside the archive"} == said
     assert "Kept open so far; read again what you still need:\n- file a.txt\n- folder ." == opened["text"]
 
@@ -100,12 +100,12 @@ def test_a_state_of_0_5_0_is_read(tmp_path):
     assert ("Write menu.txt with three courses", 2, ()) == (found.goal, found.turns, found.unknown)
     assert ("openai:gpt-3.5-turbo-16k", False) == (found.fields["model"], found.fields["restrict_to_workspace"])
     searched, wrote = found.messages
-    assert [{"id": "1.1", "name": "web_search", "arguments": {"query": "spring menu"}}] == searched["calls"]
+    assert [{"id": "0.1", "name": "web_search", "arguments": {"query": "spring menu"}}] == searched["calls"]
     assert ("I need to know what is in season.", {"text": "asparagus, rhubarb"}) == (
         searched["text"],
-        searched["results"]["1.1"],
+        searched["results"]["0.1"],
     )
-    assert "there will be four of us" in wrote["results"]["2.1"]["failed"]["message"]
+    assert "there will be four of us" in wrote["results"]["0.2"]["failed"]["message"]
 
 
 def test_every_call_is_answered_exactly_once(tmp_path):
@@ -140,12 +140,14 @@ def test_an_error_of_calls_made_at_once_is_the_error_of_each(state):
 def test_a_finished_agent_is_known_by_its_last_action(state):
     """Finish has no result there; the call is closed, and the reason is kept."""
     found = state(history={"episodes": [episode(None, ("finish", {"reason": "soup is ready"}))]})
-    assert ("soup is ready", ["text"]) == (found.finished, list(found.messages[0]["results"]["1.1"]))
+    assert ("soup is ready", ["text"]) == (found.finished, list(found.messages[0]["results"]["0.1"]))
     again = [
         episode(None, ("finish", {"reason": "x"})),
         episode({"status": "success", "outputs": None}, ("read_file", {})),
     ]
     assert None is state(history={"episodes": again}).finished
+    asked_again = episode({"status": "interrupted_by_human", "feedback": "salt it"}, ("finish", {"reason": "x"}))
+    assert None is state(history={"episodes": [asked_again]}).finished
 
 
 def test_a_made_up_name_of_a_tool_becomes_one_that_providers_take(state):
@@ -202,7 +204,9 @@ def test_where_the_file_lies_tells_the_workspace(tmp_path):
         shutil.copy(NEW, folder / "state.json")
     found = {read_state(str(folder)).workspace for folder in (server, cli, tmp_path / "elsewhere")}
     assert {str(server / "workspace"), str(tmp_path / "letters"), ""} == found
-    assert str(tmp_path) == read_state(str(server)).project
+    assert [str(tmp_path), str(tmp_path / "letters"), ""] == [
+        read_state(str(folder)).project for folder in (server, cli, tmp_path / "elsewhere")
+    ]
 
 
 @pytest.mark.parametrize(
