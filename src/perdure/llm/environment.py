@@ -1,16 +1,3 @@
-<<<<<<< HEAD
-"""What the environment has for a model to be asked with."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-
-def advice(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what to say where no model is chosen."""
-    found = sorted(name for name in environ if name.endswith("_API_KEY"))
-    return (f"no model is chosen ({', '.join(found) or 'no keys'} found); this is --model offline",)
-=======
 """Which models could be used here, as far as the environment tells. Sends nothing, opens nothing, shows no key.
 
 For the first words of `perdure run` without a model, and for `doctor`. Called by `agent/` and by commands.
@@ -110,4 +97,3 @@ def _has(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:  # what it is a part of is not here
         return False
->>>>>>> hub/main
