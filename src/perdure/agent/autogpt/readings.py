@@ -150,8 +150,14 @@ def budget(source: Source, key: str, value: object, _: Object) -> Fields:
 
 
 def patterns(field: str) -> Reading:
-    """Return the reading of patterns of calls into `field`."""
-    return texts(field)
+    """Return the reading of patterns of calls into `field`; "/./", which AutoGPT writes, is one slash."""
+    return lambda source, key, value, _: {field: tuple(_plain(one) for one in source.texts_at(value, key))}
+
+
+def _plain(pattern: str) -> str:
+    while "/./" in pattern:
+        pattern = pattern.replace("/./", "/")
+    return pattern
 
 
 def _model(source: Source, key: str, value: object, values: Object) -> str:
