@@ -35,6 +35,7 @@ from perdure.errors import (
 )
 from perdure.logs.copying import Copier
 from perdure.logs.scroll import LogFiles, folder_of, remove_set
+from perdure.model.budget import NO_BUDGET
 from perdure.model.entry import Driver, TaskStarted, start_of
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
@@ -61,6 +62,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     goal: str = ""
     workspace: str = ""  # empty: nothing is said of it
     new: bool = False
+    budget: str = ""  # what it may cost; empty: what it likes
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,19 +181,16 @@ async def start_goal(runtime: Runtime, order: Order, model: str) -> Any:  # noqa
         os.makedirs(order.workspace, exist_ok=True)
     except OSError as error:
         raise UsageError(f"the workspace {order.workspace!r} cannot be made: {error.strerror}") from error
-    return await runtime.run(load_agent(model), order.name, goal=order.goal, new=order.new, workspace=order.workspace)
+    return await runtime.run(load_agent(model), order.name, **_wanted(order))
 
 
 async def start_program(runtime: Runtime, order: Order, target: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
     """Run a program that is named by its import path or file, rooted in the working directory."""
-    return await runtime.run(
-        load_program(target, os.getcwd()),
-        order.name,
-        goal=order.goal,
-        args=dict(arguments),
-        new=order.new,
-        workspace=order.workspace,
-    )
+    return await runtime.run(load_program(target, os.getcwd()), order.name, args=dict(arguments), **_wanted(order))
+
+
+def _wanted(order: Order) -> dict[str, Any]:
+    return {"goal": order.goal, "new": order.new, "workspace": order.workspace, "budget": order.budget or NO_BUDGET}
 
 
 def inherit(agent: str, environ: Mapping[str, str], *, goal: str = "", model: str = "") -> Inherited:
@@ -212,13 +211,16 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False  # a failed one is opened again
     accept: tuple[str, ...] = ()  # rows of the report that shall not stop it
     app: str = ""  # another program than the recorded one
+    budget: str = ""  # what it may cost from now on; empty: as before
 
 
 async def resume(runtime: Runtime, name: str, way: Way) -> Any:  # noqa: ANN401 - the task's result
     """Go on with a task, whoever drives it. Raises UsageError for an inline one, else as `Runtime.resume`."""
-    task = (await runtime.store.find(name)).task
-    program = await _program_of(runtime.store, task, way.app)
-    return await runtime.resume(task, program, again=way.again, accept=way.accept)
+    found = await runtime.store.find(name)
+    if way.budget and found.driver == "inline":
+        await runtime.set_budget(found.task, way.budget)  # the script itself has to be run again, as the error says
+    program = await _program_of(runtime.store, found.task, way.app)
+    return await runtime.resume(found.task, program, again=way.again, accept=way.accept, budget=way.budget or None)
 
 
 async def foresee(runtime: Runtime, name: str, app: str = "") -> tuple[ReportRow, ...]:

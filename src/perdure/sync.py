@@ -8,7 +8,6 @@ no logic is copied. A plain program, and the body of an `edit`, run in the threa
 and coroutine tools run in the portal's. Written by users; `perdure resume` and the asynchronous runtime run plain
 programs as well, in a thread that they get for it.
 """
-# ruff: noqa: ANN401 - acts pass on a tool's own parameters and results; programs return what they like
 # ruff: noqa: ANN401 - acts pass on a tool's own parameters and results, programs return what they like
 
 from __future__ import annotations
@@ -129,6 +128,10 @@ class _Visits:
     def fork(self, task: str, at: int | str = "", *, into: str, name: str = "") -> ForkPlan:
         """As `perdure.Runtime.fork`."""
         return self._portal.call(self._inner.fork, task, at, into=into, name=name)
+
+    def set_budget(self, task: str, budget: Budget | str, *, by: str = "person") -> None:
+        """As `perdure.Runtime.set_budget`."""
+        self._portal.call(self._inner.set_budget, task, budget, by=by)
 
     def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """As `perdure.Runtime.stop_task`."""
@@ -370,16 +373,8 @@ class Task(_Handle):
         reserve: Cost = NO_COST,
     ) -> Using:
         """As `perdure.Task.using`."""
-        inner = self._inner.using(
-            key=key,
-            timeout_s=timeout_s,
-            fresh=fresh,
-            result_type=result_type,
-            effect=effect,
-            name=name,
-            reserve=reserve,
-        )
-        return Using(self._portal, inner)
+        make = functools.partial(self._inner.using, key=key, timeout_s=timeout_s, fresh=fresh, name=name)
+        return Using(self._portal, make(result_type=result_type, effect=effect, reserve=reserve))
 
     def each(self, name: str, items: Iterable[T]) -> Iterator[T]:
         """As `perdure.Task.each`: `for item in task.each("name", items):`. The items are made a list first."""

@@ -58,6 +58,7 @@ class RunOptions(WorkOptions, frozen=True, kw_only=True):
     workspace: Annotated[str, typer.Option(metavar="DIR", help="Where the task's files are.")] = ""
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The task's name.", show_default=False)] = None
     new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
+    budget: Annotated[str, typer.Option(metavar="BUDGET", help="What it may cost: '5 USD, tokens=200000'.")] = ""
 
 
 class ResumeOptions(WorkOptions, frozen=True, kw_only=True):
@@ -70,6 +71,9 @@ class ResumeOptions(WorkOptions, frozen=True, kw_only=True):
     again: Annotated[bool, typer.Option("--again", help="Open a failed task again.")] = False
     accept: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Go on over this row's stop.")] = None
     app: Annotated[str, typer.Option(metavar="PROGRAM", help="Take this program instead of the recorded one.")] = ""
+    budget: Annotated[str, typer.Option(metavar="BUDGET", help="What it may cost from now on: '10 USD', '+5 USD'.")] = (
+        ""
+    )
 
 
 class RunCommand(TyperCommand):
@@ -92,6 +96,7 @@ def run(options: RunOptions) -> None:
     if not options.goal and not options.program:
         raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
     _refuse_name(options.name)
+    _refuse_budget(options.budget, is_start=True)
     config = options.config(model=options.model, unattended=options.unattended)
     order, names, job = _program_order(options) if options.program else _goal_order(options, config)
     if order.workspace:
@@ -110,8 +115,9 @@ def resume(options: ResumeOptions) -> None:
     if options.everything and options.name:
         raise UsageError(f"say --all or a task, not both; for one task: perdure resume {shlex.quote(options.name)}")
     _refuse_rows(options.accept or ())
+    _refuse_budget(options.budget)
     config = options.config(app=options.app, unattended=options.unattended)
-    way = Way(again=options.again, accept=tuple(options.accept or ()), app=config.text("app"))
+    way = Way(again=options.again, accept=tuple(options.accept or ()), app=config.text("app"), budget=options.budget)
     wait_for(_resume(options, config, way))
 
 
@@ -153,6 +159,15 @@ def _refuse_name(name: str | None) -> None:
         raise UsageError(f"--name {name!r} begins like an option; choose another")
 
 
+def _refuse_budget(text: str, *, is_start: bool = False) -> None:
+    """Raise UsageError where a budget cannot be read; at the start there is none to add to."""
+    from perdure.core.allowance import parse_budget
+    from perdure.model.budget import NO_BUDGET
+
+    if text:
+        parse_budget(text, NO_BUDGET if is_start else None)
+
+
 def _refuse_rows(accepted: Sequence[str]) -> None:
     from perdure.engine.report import ROWS
 
@@ -179,7 +194,9 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
     operations.refuse_program(options.goal)
     goal = operations.place_goal(options.goal, model)
     folder = os.path.abspath(options.workspace) if options.workspace else ""
-    order = operations.Order(name=options.name or "", goal=goal, workspace=folder, new=options.new)
+    order = operations.Order(
+        name=options.name or "", goal=goal, workspace=folder, new=options.new, budget=options.budget
+    )
     names = operations.names_of(order, options.goal, goal, folder)
 
     async def start(runtime: Runtime, found: Order) -> Any:  # noqa: ANN401 - the task's result
@@ -197,7 +214,9 @@ def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:
         raise UsageError("--model is for goals; a program brings what it thinks with")
     values = parse_arguments(options.values or ())
     folder = os.path.abspath(options.workspace) if options.workspace else ""
-    order = operations.Order(name=options.name or "", goal=options.goal, workspace=folder, new=options.new)
+    order = operations.Order(
+        name=options.name or "", goal=options.goal, workspace=folder, new=options.new, budget=options.budget
+    )
     subject = options.goal or options.program.rpartition(":")[2]
     arguments = msgspec.json.encode(values, order="deterministic").decode()
     names = operations.names_of(order, subject, os.getcwd(), options.program, arguments, folder)
@@ -218,7 +237,7 @@ async def _run(options: RunOptions, config: Config, ordered: tuple[Order, tuple[
         if options.new:
             known.refuse_new()
         elif known.summary is not None:
-            session.say_found(known.summary)
+            session.say_found(known.summary, has_budget=bool(options.budget))
             order = msgspec.structs.replace(order, workspace=order.workspace or known.summary.workspace)
         order = msgspec.structs.replace(order, name=known.name)
         await session.work_on(known.name, lambda runtime: job.start(runtime, order))

@@ -8,8 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
+import msgspec
+
+from perdure.codec import values
+from perdure.core.allowance import read_budget
 from perdure.engine import takeover
 from perdure.engine.asking import take_word
+from perdure.engine.budgeting import put_budget
 from perdure.engine.driving import Drivable
 from perdure.engine.ending import obey_stop
 from perdure.engine.holding import Claim, Holding
@@ -20,6 +25,7 @@ from perdure.engine.settling import settle
 from perdure.engine.takeover import refuse_taken
 from perdure.errors import StopRequested
 from perdure.model import entry as e
+from perdure.model.budget import Budget
 from perdure.model.outcome import Outcome
 from perdure.ports import Message
 
@@ -71,6 +77,20 @@ class Visits(Holding):
         session = await self._opened(self._claim(await self._unfinished(task), Claim(acts=True)))
         async with self._held(session):
             return await mark_by_hand(session, name, by)
+
+    async def set_budget(self, task: str, budget: Budget | str, *, by: str = "person") -> None:
+        """Set what a task that nobody holds may cost, as `resume` does, without going on with it.
+
+        Where it has stopped at its budget it no longer waits for a person. Raises CostInvalid, CurrencyMismatch,
+        TaskBusy, TaskFinished.
+        """
+        read_budget(budget, None)
+        session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
+        async with self._held(session):
+            put_budget(session, budget, by)
+            if session.fold.ledger.budget_asked:
+                session.put(e.QuestionAnswered(answer=msgspec.Raw(values.encode("the budget is set")), by=by))
+            await session.commit()
 
     async def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""
