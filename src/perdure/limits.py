@@ -166,5 +166,5 @@ COMMAND_MEMORY_BYTES: Final = 4096 * MIB  # of each of its processes, and of all
 COMMAND_FILE_BYTES: Final = 1024 * MIB  # of one file that it writes
 COMMAND_TMP_BYTES: Final = 256 * MIB  # of its private /tmp
 COMMAND_OPEN_FILES: Final = 1024
-COMMAND_OUTPUT_BYTES: Final = 1 * MIB  # that is kept: half of it from the beginning, half from the end
+COMMAND_OUTPUT_BYTES: Final = 4 * MIB  # that is kept whole; of more, half of it from the beginning, half from the end
 COMMAND_OUTPUT_READ_BYTES: Final = 256 * MIB  # one that says more is ended

@@ -182,7 +182,7 @@ class _Running:
         if os.path.realpath(workspace) == os.sep:
             raise WorkspaceInvalid(workspace, "programs would have the whole system to write to; name a folder in it")
         os.makedirs(workspace, exist_ok=True)
-        folder = os.path.join(workspace, order.folder)
+        folder = os.path.join(workspace, order.folder) if order.folder else workspace
         private = "" if self._isolation.is_isolated else tempfile.mkdtemp(prefix="perdure-")
         try:
             with self._start(workspace, folder, private or _PRIVATE_TMP) as process:
