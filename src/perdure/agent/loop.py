@@ -18,6 +18,7 @@ from perdure.codec import values
 from perdure.engine.task import Task
 from perdure.errors import ConfigInvalid, LimitExceeded
 from perdure.limits import AGENT_MOVES_MAX, FAILURES_MAX
+from perdure.llm.naming import LOCAL
 from perdure.model.entry import Driver
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import plain_text
@@ -40,7 +41,7 @@ from perdure.model.outcome import Failed, InDoubt, Outcome, Succeeded
 from perdure.model.strategy import Strategy
 from perdure.ports import Policy
 
-MODELS: Final = ("offline",)
+MODELS: Final = ("offline", "local")
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,11 +74,19 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_agent(model: str) -> Agent:
-    """Return the agent that thinks with `model`. Raises ConfigInvalid naming the models there are."""
-    if model != "offline":
+    """Return the agent that thinks with `model`. Raises ConfigInvalid naming the models there are.
+
+    Raises ExtraMissing, naming the command, where the model on this machine is not installed.
+    """
+    if model not in MODELS:
         raise ConfigInvalid("model", f"{model!r} is not one of {', '.join(MODELS)}; others come with a later version")
     from perdure.agent.offline.policy import OfflinePolicy
 
+    if model == LOCAL:
+        from perdure.llm.local import open_local
+
+        open_local()  # what is missing is said before anything begins
+        return Agent(model=model, policy=OfflinePolicy(model))
     return Agent(model=model, policy=OfflinePolicy())
 
 

@@ -57,7 +57,8 @@ def _answer(weights: str, request: dict[str, Any], tell: Callable[[Mapping[str, 
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not by `sys.stdin`, whose lock an interpreter that fails would wait for
+        pass
     os._exit(0)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from perdure.model import money as coins
 from perdure.model.budget import Cost
 from perdure.model.chat import ModelRequest
 
@@ -46,9 +47,8 @@ def cost_of(tokens_in: int, tokens_out: int, *, model: str, provider: str, url: 
 
 
 def money(amount: Decimal) -> str:
-    """Return an amount in dollars as text without an exponent or idle zeros."""
-    plain = format(amount, "f")
-    return f"{plain.rstrip('0').rstrip('.') if '.' in plain else plain} USD"
+    """Return an amount in dollars, in which price lists are; "" for nothing."""
+    return coins.text_of({"USD": amount})
 
 
 def _price(tokens_in: int, tokens_out: int, model: str, provider: str, url: str) -> str:
