@@ -133,7 +133,9 @@ def test_without_its_weights_nothing_begins(tmp_path):
     command = [sys.executable, "-c", hide, "run", f"Digest the documents under {tmp_path}", "--model", "local"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (2, True) == (done.returncode, "make setup-local" in done.stderr)
-    assert [] == list(tmp_path.glob(".perdure/workspaces/*"))
+    command = [sys.executable, "-m", "perdure", "list", "--all"]
+    listed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert "no tasks" in listed.stdout
 
 
 def test_the_model_is_told_no_document():
