@@ -18,18 +18,17 @@ import msgspec
 
 from perdure.limits import COMMAND_END_S, COMMAND_TMP_BYTES, MIB
 
-UID: Final = "1000"  # inside, whoever runs it outside
+UID: Final = "1000"  # inside, whoever runs it outside; called "agent" in `etc/`
 HOST: Final = "sandbox"
 
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-# No more of /etc than programs look for: no passwords, no settings of services, nothing about this machine's owner.
+# No more of /etc than programs look for: no passwords, no settings of services, nobody's name.
 _ETC: Final = (
     "alternatives",
     "bash.bashrc",
     "ca-certificates",
     "ca-certificates.conf",
     "fonts",
-    "group",
     "host.conf",
     "java-17-openjdk",
     "java-21-openjdk",
@@ -41,7 +40,6 @@ _ETC: Final = (
     "mime.types",
     "nsswitch.conf",
     "os-release",
-    "passwd",
     "pki/ca-trust",
     "pki/tls/certs",
     "profile",
@@ -52,6 +50,7 @@ _ETC: Final = (
     "terminfo",
     "timezone",
 )
+_OUR_ETC: Final = os.path.join(os.path.dirname(__file__), "etc")
 _ETC_OF_NETWORK: Final = ("gai.conf", "hosts", "resolv.conf")
 _READ_ONLY_IN_WORKSPACE: Final = (".git/config", ".git/hooks")  # what is written there runs outside, by the next git
 # `ulimit` has two names for the number of processes. Inside its own user namespace a count begins at nought.
@@ -120,6 +119,8 @@ def _system(*, network: bool) -> list[str]:
             told += ["--ro-bind", place, place]
     for name in (*_ETC, *(_ETC_OF_NETWORK if network else ())):
         told += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for name in ("group", "passwd"):
+        told += ["--ro-bind", os.path.join(_OUR_ETC, name), f"/etc/{name}"]
     # Who is root outside is root to /proc/sys, whatever he is called inside: he could say what a crash runs, as root.
     told += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
     for place, size_bytes in (("/tmp", COMMAND_TMP_BYTES), ("/var/tmp", MIB), ("/dev/shm", COMMAND_TMP_BYTES)):  # noqa: S108 - private ones

@@ -77,9 +77,13 @@ def _hear_signals() -> int:
     heard, told = os.pipe()
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _look_up)
     signal.signal(signal.SIGTERM, _ask_to_end)
     return heard
+
+
+def _look_up(_signum: int, _frame: FrameType | None) -> None:
+    """A signal that is handled is told by the pipe; one that is not would not be."""
 
 
 def _ask_to_end(_signum: int, _frame: FrameType | None) -> None:
@@ -126,9 +130,10 @@ def _become(order: Mapping[str, Any], keeper: int, others: int, group: str) -> N
         os.chdir(order["cwd"])
         _limit(order["limits"], 0 if order["is_isolated"] else others)
         os.execve(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - that is what it is for
-    except OSError as error:
-        os.write(OUTPUT, f"{order['argv'][0]}: {error.strerror}\n".encode())
-    os._exit(CANNOT_RUN)
+    except (OSError, ValueError) as error:
+        os.write(OUTPUT, f"{order['argv'][0]}: {error}\n".encode())
+    finally:
+        os._exit(CANNOT_RUN)  # whatever was raised: there must not be two of this process
 
 
 def _input(text: str | None) -> int:

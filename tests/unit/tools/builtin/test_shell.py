@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -236,6 +237,23 @@ def test_proxies_get_in_with_the_network_and_without_passwords(monkeypatch):
     assert "http://proxy:3128" == sandbox._environment("/tmp", has_network=True)["http_proxy"]
     assert "https_proxy" not in sandbox._environment("/tmp", has_network=True)
     assert "http_proxy" not in sandbox._environment("/tmp", has_network=False)
+
+
+@walls
+def test_whoever_runs_it_is_called_agent_inside(tmp_path):
+    """No name of this machine is known within the walls, and a program that asks who it is gets an answer."""
+    command = "whoami; id -gn; hostname; cut -d: -f1 /etc/passwd | xargs"
+    output = said(shell.execute_shell, command, str(tmp_path), {})["output"]
+    assert "agent\nagent\nsandbox\nroot agent nobody\n" == output
+
+
+@each_way
+def test_no_descriptor_of_this_process_gets_in(settings, tmp_path):
+    """A program has the three that every program has."""
+    with (tmp_path / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        output = said(shell.execute_shell, "ls /proc/$$/fd | xargs", str(tmp_path), settings)["output"]
+    assert {"0", "1", "2"} == set(output.split()) - {"255"}  # bash's own
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
