@@ -354,7 +354,7 @@ def _spawn(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     try:
         started: subprocess.Popen[bytes] = spawn(argv, **options)
     except UsageError:
-        started = subprocess.Popen(argv, start_new_session=True, **options)  # noqa: S603 - the caller's own business
+        started = subprocess.Popen[bytes](argv, start_new_session=True, **options)
     return started
 
 
