@@ -129,7 +129,7 @@ class Slots:
 class Session:
     """The state of one task in this process, from claim to release."""
 
-    marks_milestones = True  # a replay takes them, and words on health, from the record instead
+    marks_milestones = True  # a replay takes them, words on health, and stops at a budget from the record instead
 
     def __init__(self, world: World, sequencer: Sequencer) -> None:
         self.world = world
