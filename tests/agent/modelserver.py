@@ -54,7 +54,7 @@ class Answer:
 
     text: str = ""
     calls: tuple[tuple[str, Any], ...] = ()  # (name, arguments); arguments that are a text go out as they are
-    finish: str = ""  # "" : "tool_calls" with calls, else "stop"
+    finish: str = ""  # "": "tool_calls" with calls, else "stop"; "-": the stream ends without one
     refusal: str = ""
     thinking: str = ""  # in the dialects that have it
     usage: tuple[int, int] | None = None  # tokens in, out; None: a quarter of the letters, and 4 for each message
@@ -418,7 +418,8 @@ def _chunks(answer: Answer, asked: Asked, key: str) -> Iterator[dict[str, Any]]:
         function = {"name": call["function"]["name"], "arguments": arguments[:half]}
         yield chunk({"tool_calls": [{**call, "index": place, "function": function}]})
         yield chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments[half:]}}]})
-    yield chunk({}, _finish(answer))
+    if answer.finish != "-":
+        yield chunk({}, _finish(answer))
     if (asked.body.get("stream_options") or {}).get("include_usage"):
         yield {**head, "choices": [], "usage": _usage(answer, asked)}
 

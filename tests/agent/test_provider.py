@@ -171,6 +171,7 @@ def test_a_schema_is_native_where_it_can_be_and_else_in_the_prompt():
         (Answer(finish="content_filter"), "refusal", ""),
         (Answer(refusal="I will not."), "refusal", "I will not."),
         (Answer(), "stop", ""),
+        (Answer(text="odd", finish="eos_token"), "stop", "odd"),
         (Answer(text="see", calls=CALLS, finish="stop"), "calls", "see"),
     ],
 )
@@ -236,7 +237,7 @@ QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_qu
         (Answer(status=401), "auth"),
         (Answer(status=400, error=CONTEXT), "context"),
         (Answer(text="one two three four", cut_after=3), "network"),
-        (Answer(text="one two three four", finish="none"), "network"),
+        (Answer(text="one two three four", finish="-"), "network"),
         (Answer(text="one two three four", cut_after=3, error={"message": "oh", "type": "server_error"}), "capacity"),
         (Answer(text="one two", cut_after=2, error={"message": "slow", "code": "rate_limit_exceeded"}), "throttled"),
     ],
