@@ -260,6 +260,8 @@ def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> Non
         told["duration_us"] = int((session.world.clock.monotonic() - work.began) * 1_000_000)
     if ending.error is not None:
         told["error"] = f"{ending.error.type}: {ending.error.message}"
+    if work.counted != NO_COST:
+        told["cost"] = work.counted
     session.tell("action_settled", **told)
 
 
