@@ -190,8 +190,8 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
 
     if options.values:
         raise UsageError("--set gives arguments to a program; a goal has none")
-    model, place = config.text("model"), config.text("store")
     operations.refuse_program(options.goal)
+    model, place = config.text("model") or _told_offline(), config.text("store")
     goal = operations.place_goal(options.goal, model)
     folder = os.path.abspath(options.workspace) if options.workspace else ""
     order = operations.Order(
@@ -204,6 +204,16 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
         return await operations.start_goal(runtime, msgspec.structs.replace(found, workspace=placed), model)
 
     return order, names, _Job(start, lambda: load_agent(model).driver({}))
+
+
+def _told_offline() -> str:
+    """Say which models could be used here, since none was chosen; return the one that always can."""
+    from perdure.llm.environment import explain_choice
+    from perdure.llm.naming import OFFLINE
+
+    for line in explain_choice(os.environ):
+        complain(line)
+    return OFFLINE
 
 
 def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:
