@@ -103,6 +103,11 @@ READING = {
     "s = socket.create_connection(('127.9.9.9', {port}), 5)\nprint(s.recv(99))\nE",
 }
 
+if os.getuid() == 0:  # it writes what stands there, and tells of it
+    READING["settings of the kernel"] = (
+        'v=$(cat /proc/sys/kernel/core_pattern); echo "$v" > /proc/sys/kernel/core_pattern && echo ' + SECRET
+    )
+
 WRITING = {
     "a file outside": "echo x > {outside}/new",
     "over a file outside": "echo x > {outside}/secret",
@@ -354,17 +359,17 @@ def test_nothing_outlives_a_perdure_that_is_killed(settings, tmp_path):
 
 @walls
 def test_nothing_outlives_a_keeper_that_is_killed(tmp_path):
-    """Within the walls, a keeper that is killed takes everything with it."""
+    """Within the walls, a keeper that is killed takes everything with it; its control group goes with the next one."""
     mark = marked()
     with acting(f"setsid sleep {mark} & sleep {mark}", tmp_path, {}) as perdure:
         assert until(lambda: is_at_work(mark))
-        (keeper,) = [
-            int(pid)
-            for file in Path(f"/proc/{perdure.pid}").glob("task/*/children")
-            for pid in file.read_text().split()
-        ]
-        os.kill(keeper, signal.SIGKILL)
+        children = [file.read_text() for file in Path(f"/proc/{perdure.pid}").glob("task/*/children")]
+        (pid,) = "".join(children).split()
+        os.kill(int(pid), signal.SIGKILL)
         assert until(lambda: not living(mark))
+        assert until(lambda: not Path(f"/proc/{pid}").exists())
+    run("true", tmp_path)
+    assert [] == list(Path("/sys/fs/cgroup").rglob(f"perdure-{pid}"))
 
 
 # --- more than its share --------------------------------------------------------------------------------------------

@@ -53,8 +53,10 @@ _ETC: Final = (
 _OUR_ETC: Final = os.path.join(os.path.dirname(__file__), "etc")
 _ETC_OF_NETWORK: Final = ("gai.conf", "hosts", "resolv.conf")
 _READ_ONLY_IN_WORKSPACE: Final = (".git/config", ".git/hooks")  # what is written there runs outside, by the next git
+# A shell is the first process inside, and all others end with it. bubblewrap's own would be one too many: it comes from
+# outside of the walls, and who is root there could write to its file through /proc/1/exe.
 # `ulimit` has two names for the number of processes. Inside its own user namespace a count begins at nought.
-_LIMIT_AND_RUN: Final = '{ ulimit -u "$0" || ulimit -p "$0"; } 2>/dev/null; exec "$@"'
+_LIMIT_AND_RUN: Final = '{ ulimit -u "$0" || ulimit -p "$0"; } 2>/dev/null; "$@"; exit "$?"'
 
 
 class Bubblewrap(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +108,14 @@ def wrap(
 
 def _walls(*, network: bool) -> list[str]:
     told = ["--unshare-all", "--unshare-user", "--disable-userns", "--uid", UID, "--gid", UID, "--hostname", HOST]
-    return [*told, "--die-with-parent", "--new-session", "--clearenv", *(["--share-net"] if network else [])]
+    return [
+        *told,
+        "--die-with-parent",
+        "--new-session",
+        "--as-pid-1",
+        "--clearenv",
+        *(["--share-net"] if network else []),
+    ]
 
 
 def _system(*, network: bool) -> list[str]:

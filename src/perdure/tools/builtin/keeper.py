@@ -35,6 +35,8 @@ KIB = 1024
 CANNOT_RUN = 127  # as shells say it
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}  # number of the system call
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 _OVER = frozenset("ZXx")
 
 _asked_to_end = False
@@ -118,6 +120,7 @@ def _become(order: Mapping[str, Any], keeper: int, others: int, group: str) -> N
             _write(f"{group}/cgroup.procs", "0")
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _leave_keys_behind()
         if not order["is_isolated"]:  # bubblewrap sees to that itself
             _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         if os.getppid() != keeper:
@@ -185,6 +188,13 @@ def _owner(pid: int) -> int:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return -1
+
+
+def _leave_keys_behind() -> None:
+    """Begin a session keyring of its own: what the kernel keeps for this session (tickets, passwords) stays here."""
+    call = _KEYCTL.get(os.uname().machine) if sys.platform == "linux" else None
+    if call is not None:
+        ctypes.CDLL(None).syscall(call, _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -1,6 +1,7 @@
 """Tools that run programs: what they return, what they may do to the world, and how they fare in a task."""
 
 import asyncio
+import ctypes
 import logging
 import os
 import sys
@@ -15,7 +16,7 @@ from perdure.errors import CommandOutOfTime, PathOutside, SandboxUnavailable, Us
 from perdure.ids_source import SystemIds
 from perdure.model.effect import PRESETS
 from perdure.testing import Death
-from perdure.tools.builtin import bubblewrap, sandbox, shell
+from perdure.tools.builtin import bubblewrap, keeper, sandbox, shell
 from perdure.tools.builtin.catalogue import catalogue
 from perdure.tools.builtin.sandbox import Limits, _Output
 from perdure.tools.recording import record_error
@@ -247,6 +248,19 @@ def test_whoever_runs_it_is_called_agent_inside(tmp_path):
     assert "agent\nagent\nsandbox\nroot agent nobody\n" == output
 
 
+@walls
+def test_no_program_from_outside_of_the_walls_runs_inside(tmp_path):
+    """What runs there was started from read-only files: to root, the file of any other would be open through /proc."""
+    command = "for one in /proc/[0-9]*; do readlink $one/exe; done | sort -u | xargs; grep -c . /proc/1/cmdline"
+    output = said(shell.execute_shell, command, str(tmp_path), {})["output"]
+    assert "bwrap" not in output
+    assert "/usr/bin/bash" in output
+    code = "import os\nfor pid in filter(str.isdecimal, os.listdir('/proc')):\n"
+    code += " try: os.close(os.open(f'/proc/{pid}/exe', os.O_RDWR))\n except OSError as e: print(e.strerror)"
+    output = said(shell.execute_python_code, code, str(tmp_path), {})["output"]
+    assert {"Read-only file system", "Text file busy"} >= set(output.splitlines()) != set()
+
+
 @each_way
 def test_no_descriptor_of_this_process_gets_in(settings, tmp_path):
     """A program has the three that every program has."""
@@ -254,6 +268,17 @@ def test_no_descriptor_of_this_process_gets_in(settings, tmp_path):
         os.set_inheritable(file.fileno(), True)
         output = said(shell.execute_shell, "ls /proc/$$/fd | xargs", str(tmp_path), settings)["output"]
     assert {"0", "1", "2"} == set(output.split()) - {"255"}  # bash's own
+
+
+@each_way
+@pytest.mark.skipif(os.uname().machine not in keeper._KEYCTL, reason="the number of the system call is not known here")
+def test_no_key_of_the_kernel_gets_in(settings, tmp_path):
+    """What the kernel keeps for the session of this process is not there for a program."""
+    number = keeper._KEYCTL[os.uname().machine]
+    code = f"import ctypes\nprint(ctypes.CDLL(None).syscall({number}, 0, -3, 1))\n"  # the id of the session keyring
+    mine = ctypes.CDLL(None).syscall(number, 0, -3, 1)
+    theirs = {int(said(shell.execute_python_code, code, str(tmp_path), settings)["output"]) for _ in range(2)}
+    assert 2 == len(theirs - {mine})
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
