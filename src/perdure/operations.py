@@ -35,7 +35,6 @@ from perdure.errors import (
 )
 from perdure.logs.copying import Copier
 from perdure.logs.scroll import LogFiles, folder_of, remove_set
-from perdure.model.budget import NO_BUDGET
 from perdure.model.entry import Driver, TaskStarted, start_of
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
@@ -190,7 +189,7 @@ async def start_program(runtime: Runtime, order: Order, target: str, arguments: 
 
 
 def _wanted(order: Order) -> dict[str, Any]:
-    return {"goal": order.goal, "new": order.new, "workspace": order.workspace, "budget": order.budget or NO_BUDGET}
+    return {"goal": order.goal, "new": order.new, "workspace": order.workspace, "budget": order.budget or None}
 
 
 def inherit(agent: str, environ: Mapping[str, str], *, goal: str = "", model: str = "") -> Inherited:

@@ -37,7 +37,7 @@ from perdure.engine.session import editing
 from perdure.errors import StopRequested, UsageError
 from perdure.limits import THREAD_LEAVE_S
 from perdure.model.advice import Advice
-from perdure.model.budget import NO_BUDGET, NO_COST, Budget, BudgetState, Cost
+from perdure.model.budget import Budget, BudgetState, Cost
 from perdure.model.effect import Effect
 from perdure.model.outcome import Outcome
 from perdure.model.strategy import Strategy
@@ -173,7 +173,7 @@ class Runtime(_Visits):
         args: Mapping[str, Any] | None = None,
         new: bool = False,
         workspace: str = "",
-        budget: Budget | str = NO_BUDGET,
+        budget: Budget | str | None = None,
     ) -> Any:
         """As `perdure.Runtime.run`. A plain program runs in this thread; Ctrl-C in it pauses the task and is raised."""
         make = functools.partial(self._inner.run, program, name, goal=goal, args=args, new=new, workspace=workspace)
@@ -200,7 +200,7 @@ class Runtime(_Visits):
         state: Mapping[str, Any] | None = None,
         workspace: str = "",
         new: bool = False,
-        budget: Budget | str = NO_BUDGET,
+        budget: Budget | str | None = None,
     ) -> Generator[Task]:
         """As `perdure.Runtime.task`: hold a task in a `with` block, for scripts."""
         enter = functools.partial(self._inner.task, name, goal=goal, state=state, workspace=workspace, new=new)
@@ -370,7 +370,7 @@ class Task(_Handle):
         result_type: Any = None,
         effect: Effect | None = None,
         name: str = "",
-        reserve: Cost = NO_COST,
+        reserve: Cost | None = None,
     ) -> Using:
         """As `perdure.Task.using`."""
         make = functools.partial(self._inner.using, key=key, timeout_s=timeout_s, fresh=fresh, name=name)

@@ -129,6 +129,13 @@ def test_what_cannot_be_read_starts_nothing(perdure, budget):
     assert 2 == perdure("show", "t")[0]
 
 
+def test_a_budget_is_for_one_task(perdure):
+    """Not for all that could be resumed."""
+    perdure(*START, "--budget", "0.9 USD")
+    code, _, err = perdure("resume", "--all", "--budget", "9 USD")
+    assert (2, True) == (code, "--budget is for one task" in err)
+
+
 def test_who_set_a_budget_is_in_the_log(perdure):
     """With what it is."""
     perdure(*START, "--budget", "0.9 USD")

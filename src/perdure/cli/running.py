@@ -114,6 +114,8 @@ def resume(options: ResumeOptions) -> None:
         raise UsageError("--due says which of --all; type: perdure resume --all --due")
     if options.everything and options.name:
         raise UsageError(f"say --all or a task, not both; for one task: perdure resume {shlex.quote(options.name)}")
+    if options.everything and options.budget:
+        raise UsageError("--budget is for one task; type: perdure resume TASK --budget BUDGET")
     _refuse_rows(options.accept or ())
     _refuse_budget(options.budget)
     config = options.config(app=options.app, unattended=options.unattended)

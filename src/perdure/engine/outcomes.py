@@ -203,7 +203,7 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
             failure = ReducerFailed(work.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
     settled = _settled(session, work, ending, patch, unapplied)
-    if work.tool.paid or work.charged is not None:
+    if work.tool.paid or work.charged is not None or ending.by:
         settled = _with_cost(session, work, settled)
     seq = session.put(settled, operations=operations, blobs=ending.writer.blobs)
     if session.fold.ledger.circling:
@@ -255,7 +255,7 @@ async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
 
 
 def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> None:
-    told = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
+    told: dict[str, Any] = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
     if work.began:
         told["duration_us"] = int((session.world.clock.monotonic() - work.began) * 1_000_000)
     if ending.error is not None:
