@@ -69,7 +69,7 @@ class LocalModel:
                 raise LocalModelFailed(str(chunk["error"].get("message", "")), body=chunk)
             tokens = chunk.get("usage") or tokens
             for choice in chunk.get("choices", ()):
-                finish = _FINISHES.get(choice.get("finish_reason"), finish)
+                finish = _FINISHES.get(choice.get("finish_reason") or "") or finish
                 piece = choice["delta"].get("content")
                 if piece:
                     said.append(piece)

@@ -9,6 +9,7 @@ it runs in any other process.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -38,8 +39,7 @@ def main(weights: str) -> None:
 
 
 def _answer(weights: str, request: dict[str, Any], tell: Callable[[Mapping[str, Any]], bool]) -> None:
-    import xllamacpp  # type: ignore[import-untyped] # compiled, without stubs
-
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # compiled, without stubs
     options = xllamacpp.CommonParams()
     options.model.path = weights
     options.n_ctx = CONTEXT_TOKENS
