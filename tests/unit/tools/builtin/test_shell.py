@@ -19,6 +19,7 @@ from perdure.testing import Death
 from perdure.tools.builtin import bubblewrap, keeper, sandbox, shell
 from perdure.tools.builtin.catalogue import catalogue
 from perdure.tools.builtin.sandbox import Limits, _Output
+from perdure.tools.offering import offer, offered_parameters
 from perdure.tools.recording import record_error
 from perdure.workspace import processes
 from tests.worlds import DEAD, Play, Stop, World
@@ -175,11 +176,13 @@ def test_other_tools_keep_their_effect():
 
 
 def test_they_stand_in_the_catalogue_by_autogpts_names():
-    """With the older one that did not wait; what is the agent's to fill in are the same two parameters."""
+    """With the older one that did not wait; a model is asked for no workspace and no settings."""
     found = catalogue()
     names = ("execute_shell", "execute_shell_popen", "execute_python_code", "execute_python_file")
     assert (TOOLS[0], *TOOLS) == tuple(found[name] for name in names)
-    assert all({"workspace", "settings"} <= set(tool.parameters) for tool in TOOLS)
+    asked = [offered_parameters(tool) for tool in TOOLS]
+    assert [("command_line", "timeout", "working_dir"), ("code", "timeout"), ("filename", "args", "timeout")] == asked
+    assert all("1 to 600" in offer(tool)["description"] for tool in TOOLS)
 
 
 # --- without bubblewrap -----------------------------------------------------------------------------------------------
