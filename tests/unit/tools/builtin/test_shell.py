@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import logging
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -384,3 +385,37 @@ def test_a_command_under_way_belongs_to_its_task(world, tmp_path, settings):
     assert seen[0] >= 2
     assert "no result within 1 s" in str(seen[1])
     assert 0 == seen[2]
+
+
+@each_way
+def test_commands_run_side_by_side(world, tmp_path, settings):
+    """Looks at the files, which hold the task's processes still for a moment, cost none of them its end."""
+
+    async def program(task):
+        async def one(number):
+            command = f"for i in $(seq 20); do echo {number} >> file{number}; sleep 0.01; done"
+            using = task.using(key=f"c{number}", effect=shell.effect_of(shell.execute_shell, settings))
+            return (await using.act(shell.execute_shell, command, task.workspace, settings))["exit_code"]
+
+        return await asyncio.gather(*map(one, range(4)))
+
+    assert [0, 0, 0, 0] == lived(world, Play(program), tmp_path / "work")
+    assert {f"file{number}": 20 for number in range(4)} == {
+        path.name: len(path.read_text().splitlines()) for path in (tmp_path / "work").iterdir()
+    }
+
+
+@walls
+@pytest.mark.skipif(not shutil.which("git"), reason="there is no git here")
+def test_a_repository_in_the_workspace_can_be_worked_with(tmp_path):
+    """Its settings and hooks are read-only from the second command on; commits and branches are made all the same."""
+    who = "-c user.name=a -c user.email=a@example.org"
+    for command in (
+        "git init -q",
+        f"echo one > file; git add file; git {who} commit -qm one",
+        f"git checkout -qb more; echo two >> file; git {who} commit -qam two; git checkout -q -; git merge -q more",
+    ):
+        result = said(shell.execute_shell, command, str(tmp_path), {})
+        assert (0, "") == (result["exit_code"], result["output"].strip())
+    assert "2\n" == said(shell.execute_shell, "git log --oneline | wc -l", str(tmp_path), {})["output"]
+    assert "Read-only" in said(shell.execute_shell, "echo x > .git/hooks/post-commit", str(tmp_path), {})["output"]
