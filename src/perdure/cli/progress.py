@@ -23,6 +23,7 @@ _RULES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "health_changed": lambda fields: (
         f"{fields.get('of')} is {'bad' if fields.get('is_bad') else 'good again'}: " + str(fields.get("text"))
     ),
+    "budget_low": lambda fields: f"the budget is low: {fields.get('text')}",
     "stopped": lambda fields: f"stopped: {fields.get('status')}",
 }
 

@@ -218,6 +218,8 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
     crashpoints.reach("after_outcome")
     if session.world.hooks:
         _tell_settled(session, work, ending, seq)
+        if session.fold.ledger.budget is not None and not session.has_told_low:
+            _tell_low(session)
     if session.untold:
         marking.tell_marked(session)
     if cancelled is not None:
@@ -263,6 +265,14 @@ def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> Non
     if work.counted != NO_COST:
         told["cost"] = work.counted
     session.tell("action_settled", **told)
+
+
+def _tell_low(session: Session) -> None:
+    """Tell the hooks, once in each process, from when on the soft share of the budget is used."""
+    state = spending.state_of(session.fold.ledger, session.fold.at)
+    if state.is_low:
+        session.has_told_low = True
+        session.tell("budget_low", text="; ".join(line.text for line in spending.lines_of(state)))
 
 
 def reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...], e.Raw]:

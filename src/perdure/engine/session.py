@@ -165,6 +165,7 @@ class Session:
         self.milestones: tuple[Milestone, ...] = ()  # functions of the program's module
         self.untold: list[tuple[str, dict[str, Any]]] = []  # what hooks are told once it is durable: event, fields
         self.files: Files | None = None  # see `files.files_of`
+        self.has_told_low = False  # that its budget is
         self.spawned = 0  # processes that tools have started
         self.robbed: Holder | None = None  # who had the lease until now, and lives
         self.left_at = 0  # by then the last holder had certainly ended; 0: not known

@@ -8,14 +8,16 @@ import perdure
 import perdure.sync
 from perdure.agent.loop import follow
 from perdure.core.snapshots import decode_fold, encode_fold
+from perdure.engine.asking import put_word
 from perdure.model import entry as e
 from perdure.model.budget import NO_BUDGET, Budget, Cost
 from perdure.model.ledger import Ledger
 from perdure.model.money import text_of
 from perdure.model.move import Act, Finish, Together
+from perdure.ports import Message
 from perdure.testing.policies import ScriptedPolicy
 from tests.unit.engine.test_replaying import replay, shown
-from tests.worlds import DEAD, Death, Play, Stop, World, counted
+from tests.worlds import DEAD, Death, Play, Stop, World, counted, until
 
 DIME = Cost(money="0.1 USD")
 
@@ -574,6 +576,43 @@ def sync_run(runtime, tool):
         for item in range(2):
             task.using(key=f"{item}", reserve=DIME).act(tool, item)
             assert "0.05" == str(task.budget.left.money)
+
+
+def test_hooks_are_told_once_that_little_is_left():
+    """With the words for people; each process says it once."""
+    world, heard = World(), []
+
+    def hook(_task, event, fields):
+        if event == "budget_low":
+            heard.append(fields["text"])
+
+    play = asking(thinking([]), 5)
+    with pytest.raises(perdure.NeedsHuman):
+        world.do(lambda runtime: runtime.run(play, "job", budget="0.45 USD, soft=60%"), hooks=(hook,))
+    assert ["0.3 of 0.45 USD spent"] == heard
+
+
+def test_the_time_of_a_person_is_not_the_tasks():
+    """Neither while it waits for an answer in the process, nor while a person has it."""
+    world = World()
+
+    async def program(task):
+        world.clock.advance(10)
+        asked = asyncio.ensure_future(task.ask("which?", wait_s=9_000.0))
+        await until(lambda: task.status == "needs_human")
+        world.clock.advance(5_000)
+        put_word(task._session, Message(id="m", what="answer", text="this"))
+        await asked
+        world.clock.advance(20)
+        raise Stop
+
+    with pytest.raises(Stop):
+        run(world, Play(program), budget="wall=1h")
+    world.do(lambda runtime: runtime.take_over("job"))
+    world.clock.advance(5_000)
+    world.do(lambda runtime: runtime.hand_back("job"))
+    world.clock.advance(5_000)
+    assert 10 <= worked(world) < 31
 
 
 def test_without_await_it_is_the_same(tmp_path):
