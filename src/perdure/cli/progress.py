@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from perdure.cli.hearing import HEARD, Hearing
 from perdure.cli.terminal import complain, is_live, status
 from perdure.logs.plain import moment
 
@@ -38,6 +39,7 @@ class Progress:
         self._is_live = is_live(sys.stderr) and not quiet
         self._settled = 0
         self._found = 0
+        self._hearing = Hearing()
         self._running: dict[str, tuple[str, float]] = {}  # action id -> tool, when it began (monotonic)
 
     def __call__(self, task: str, event: str, fields: Mapping[str, Any]) -> None:
@@ -46,11 +48,13 @@ class Progress:
             self.task = task
             self._on_start(task)
         self._count(event, fields)
+        heard = list(self._hearing.lines_of(event, fields))
         line = self._line_of(event, fields)
-        if line and not self._is_quiet:
-            complain("  " + _short(line))
+        for shown in [*heard, line] if not self._is_quiet else ():
+            if shown:
+                complain("  " + _short(shown))
         if self._is_live and event not in _BETWEEN:
-            status.show(self._summary())
+            status.show("  " + self._hearing.begun(fields) if event == HEARD else self._summary())
 
     def _count(self, event: str, fields: Mapping[str, Any]) -> None:
         match event:
