@@ -12,10 +12,10 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from perdure.errors import ServerUnavailable
-from perdure.model.effect import EffectKey
+from perdure.model.effect import PRESETS, EffectKey
 from perdure.tools.declare import Tool, tool
 from perdure.tools.mcp.config import EVERY, ServerConfig, Word, read_servers
 from perdure.tools.mcp.connection import Connection
@@ -97,15 +97,15 @@ def _unmet(config: ServerConfig, listed: Iterable[mcp_types.Tool]) -> tuple[str,
 def _declare(connection: Connection, listed: mcp_types.Tool) -> Tool[..., Any]:
     config, name = connection.config, _name(connection.config.name, listed.name)
     effect = effect_of(listed.name, listed.annotations, config.effects)
-    declared: Tool[..., Any] = tool(
-        effect=effect,
+    declare = tool(
+        effect=PRESETS[effect],
         name=name,
         timeout_s=config.timeout_s,
         provider=f"mcp:{_clean(config.name)}",
         source=effect == "pure",
         schema=_schema(listed),
-    )(_function(connection, listed, name, effect))
-    return declared
+    )
+    return cast("Tool[..., Any]", declare(_function(connection, listed, name, effect)))
 
 
 def _function(connection: Connection, listed: mcp_types.Tool, name: str, effect: Word) -> Any:  # noqa: ANN401 - by effect
