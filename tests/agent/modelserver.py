@@ -129,8 +129,9 @@ Script = Callable[[Asked], Answer] | Sequence[Answer | Sequence[Answer]]
 class ModelServer:
     """The service, seen from the test. With `key`, requests that do not carry it are answered with 401."""
 
-    def __init__(self, script: Script, *, key: str = "") -> None:
+    def __init__(self, script: Script, *, key: str = "", keeps_bodies: bool = True) -> None:
         self.key = key
+        self.keeps_bodies = keeps_bodies  # a conversation of thousands of turns is better not noted whole at each turn
         self.port = 0
         self._folder = tempfile.TemporaryDirectory(prefix="modelserver-")
         self._log = Path(self._folder.name) / "log.jsonl"
@@ -163,6 +164,7 @@ class ModelServer:
         """Start the process, on the same port as before."""
         command = [sys.executable, "-m", "tests.agent.modelserver", self._script, str(self.port), str(self._log)]
         environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "MODELSERVER_KEY": self.key}
+        environ["MODELSERVER_BODIES"] = "1" if self.keeps_bodies else ""
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environ)
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], START_S)
@@ -183,9 +185,9 @@ class ModelServer:
     def requests(self) -> list[dict[str, Any]]:
         """Return what came, in order.
 
-        Each: `number`, `path`, `key` (digest of the whole request), `turn`, `goal`, `seen`, `problems`, `status`,
-        `stream`, `messages` (count), `model`, `offers` (names), `body`, and `served`: 1 once the answer was sent to
-        its end.
+        Each: `number`, `connection` (the client's port), `path`, `key` (digest of the whole request), `turn`, `goal`,
+        `seen`, `problems`, `status`, `stream`, `messages` (count), `model`, `offers` (names), `bytes`, `body`, and
+        `served`: 1 once the answer was sent to its end.
         """
         if self._rows is not None:
             return self._rows
@@ -239,6 +241,7 @@ class _Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.script = script
         self.key = os.environ.get("MODELSERVER_KEY", "")
+        self.keeps_bodies = bool(os.environ.get("MODELSERVER_BODIES"))
         self._lock = threading.Lock()
         rows = [json.loads(line) for line in Path(log).read_text("utf-8").splitlines()]
         self._number = max((row["number"] for row in rows), default=0)
@@ -282,8 +285,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         is_chat = dialect_of(self.path) == "chat"
         problems = problems_of(body) if is_chat else []
         answer = self._decide(asked, problems, is_chat=is_chat)
-        row = {"number": number, "path": self.path, "key": key, "seen": seen, "problems": problems, "body": body}
+        row = {"number": number, "path": self.path, "key": key, "seen": seen, "problems": problems, "bytes": len(raw)}
+        if self.server.keeps_bodies:
+            row["body"] = body
         told = {"turn": asked.turn, "goal": asked.goal, "model": body.get("model"), "stream": bool(body.get("stream"))}
+        row["connection"] = self.client_address[1]
         counts = {"messages": len(asked.messages), "offers": asked.tools if is_chat else [], "status": answer.status}
         self.server.note({**row, **told, **counts})
         time.sleep(answer.delay_s)

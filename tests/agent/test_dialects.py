@@ -56,8 +56,12 @@ def test_google_gets_its_signatures_back():
 
 
 def test_openai_gets_its_reasoning_back_encrypted():
-    """Reasoning stands in front of the calls that followed from it; each call has its output."""
+    """Reasoning stands in front of the calls that followed from it; each call has its output.
+
+    Nothing is stored over there: a task may be resumed when it would be gone.
+    """
     *_, body = played(RESPONSES)
+    assert (False, ["reasoning.encrypted_content"]) == (body["store"], body["include"])
     kinds = [item.get("type", item.get("role")) for item in body["input"]]
     assert kinds.index("reasoning") < kinds.index("function_call")
     assert SIGNATURE == body["input"][kinds.index("reasoning")]["encrypted_content"]

@@ -279,6 +279,26 @@ def test_nobody_there_is_a_failure_of_the_network():
     assert ("network", False) == (record.failure_class, record.is_unknown)
 
 
+def test_a_model_has_one_client_and_closing_it_closes_the_connection():
+    """Requests go over one connection; after `aclose` the model may be asked again, over another."""
+
+    async def ask(server):
+        request = ModelRequest(messages=[USER])
+        async with opened(server) as model:
+            for _ in range(3):
+                await model.reply(request, lambda _: None)
+            await model.aclose()
+            await model.reply(request, lambda _: None)
+
+    with ModelServer([Answer(text="ok")], keeps_bodies=False) as server:
+        asyncio.run(ask(server))
+        rows = server.requests()
+    first, second, third, fourth = [row["connection"] for row in rows]
+    assert (first, first) == (second, third)
+    assert fourth != first
+    assert [] == [row for row in rows if "body" in row or row["bytes"] < 50]
+
+
 def test_a_reply_can_be_given_up():
     """Cancelling ends the request at once, and the model can be asked again."""
 
