@@ -12,9 +12,9 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from perdure.errors import ServerUnavailable
+from perdure.errors import ConfigInvalid, ServerUnavailable
 from perdure.model.effect import PRESETS, EffectKey
 from perdure.tools.declare import Tool, tool
 from perdure.tools.mcp.config import EVERY, ServerConfig, Word, read_servers
@@ -48,6 +48,20 @@ class McpServers:
         for connection, (listed, problem) in zip(self._connections, opened, strict=True):
             self.problems += (problem,) if problem else _unmet(connection.config, listed)
             self.tools += tuple(_declare(connection, one) for one in listed)
+
+    def __getitem__(self, name: str) -> Tool[..., Any]:
+        """Return the tool of that name, as in `servers["desk__stamp"]`. Raises ConfigInvalid with those there are."""
+        found = {tool.name: tool for tool in self.tools}
+        if name not in found:
+            there = "; ".join([f"no tool {name!r}; there are {', '.join(found) or 'none'}", *self.problems])
+            raise ConfigInvalid("MCP servers", there)
+        return found[name]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """End all servers. Closing twice does nothing."""
