@@ -94,7 +94,7 @@ def test_a_tool_that_no_server_has_is_refused_with_those_there_are(tmp_path):
 
     async def look(tools, servers):
         assert tools["desk__look"] is servers["desk__look"]
-        with pytest.raises(ConfigInvalid, match="no tool 'desk__lok'; there are desk__look, .*has no tool 'x'"):
+        with pytest.raises(ConfigInvalid, match=r"no tool 'desk__lok'; there are desk__look, .*has no tool 'x'"):
             servers["desk__lok"]
 
     using(named(tmp_path, effects={"x": "pure"}), look)
