@@ -84,7 +84,9 @@ LEASE_CALL_MARGIN_S: Final = 5.0  # by so much a lease outlives the time-out of 
 LEASE_LOOKS_PER_TTL: Final = 20  # so often a challenger looks whether the beats stand still
 INBOX_POLL_S: Final = 0.25
 MESSAGE_BYTES_MAX: Final = 64 * KIB
+VISIT_LOOKS_MAX: Final = 10  # so often it is looked whether a visit is over in whose time a message was left
 QUESTIONS_MAX: Final = 100  # asked at once
+QUESTION_VALUE_BYTES: Final = 1 * KIB  # of one argument of a call that is asked about
 QUESTION_GIST_BYTES: Final = 200  # of each of several questions where they are told together
 
 # --- notices to people -----------------------------------------------------------------------------------------------

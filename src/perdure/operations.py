@@ -256,7 +256,7 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
     try:
         await runtime.say(summary.task, message)
     except TaskBusy:
-        await runtime.store.post(summary.task, message)
+        await runtime.leave(summary.task, message)
         return False
     return True
 
@@ -274,7 +274,7 @@ async def answer(runtime: Runtime, name: str, text: str, message_id: str, questi
     try:
         return await runtime.say(summary.task, message), True
     except TaskBusy:
-        await runtime.store.post(summary.task, message)
+        await runtime.leave(summary.task, message)
     return question, False
 
 

@@ -5,6 +5,7 @@ Called through `Runtime` by operations and user code; the work itself is done by
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
@@ -23,7 +24,8 @@ from perdure.engine.rollback import abandon_rollback, roll_back
 from perdure.engine.session import Session
 from perdure.engine.settling import settle
 from perdure.engine.takeover import refuse_taken
-from perdure.errors import StopRequested
+from perdure.errors import StopRequested, TaskBusy
+from perdure.limits import TICK_S, VISIT_LOOKS_MAX
 from perdure.model import entry as e
 from perdure.model.budget import Budget
 from perdure.model.outcome import Outcome
@@ -106,6 +108,23 @@ class Visits(Holding):
         session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
         async with self._held(session):
             return await take_word(session, message)
+
+    async def leave(self, task: str, message: Message) -> None:
+        """Leave a message for whoever holds the task; where that was only a visit, it is taken in when it is over.
+
+        Raises TaskUnknown, TaskFinished where the task ended before it was taken in.
+        """
+        await self.store.post(task, message)
+        for _ in range(VISIT_LOOKS_MAX):
+            waiting = (await self.store.messages([task])).get(task, [])
+            if all(one.id != message.id for one in waiting):
+                return
+            if (await self.store.lease(task)).holder is None:
+                with contextlib.suppress(TaskBusy):
+                    session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
+                    async with self._held(session):
+                        await self._mailbox.look({session.task: session})
+            await asyncio.sleep(TICK_S)
 
     # --- in the hands of a person -----------------------------------------------------------------------------------
     async def take_over(self, task: str, *, by: str = "person") -> None:
