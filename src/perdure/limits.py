@@ -84,7 +84,9 @@ LEASE_CALL_MARGIN_S: Final = 5.0  # by so much a lease outlives the time-out of 
 LEASE_LOOKS_PER_TTL: Final = 20  # so often a challenger looks whether the beats stand still
 INBOX_POLL_S: Final = 0.25
 MESSAGE_BYTES_MAX: Final = 64 * KIB
+VISIT_LOOKS_MAX: Final = 10  # so often it is looked whether a visit is over in whose time a message was left
 QUESTIONS_MAX: Final = 100  # asked at once
+QUESTION_VALUE_BYTES: Final = 1 * KIB  # of one argument of a call that is asked about
 QUESTION_GIST_BYTES: Final = 200  # of each of several questions where they are told together
 
 # --- notices to people -----------------------------------------------------------------------------------------------
@@ -159,6 +161,7 @@ MCP_TEXT_BYTES_MAX: Final = 8 * MIB  # of one result
 # --- programs that the ready-made agent runs ------------------------------------------------------------------------
 COMMAND_S: Final = 120  # how long one may take, where the call does not say
 COMMAND_MAX_S: Final = 600
+COMMAND_NESTING_MAX: Final = 16  # of commands in commands, as permissions read a line
 COMMAND_END_S: Final = 30.0  # until all that it has started is over, and its output read
 COMMAND_CPU_S: Final = 600  # of each of its processes
 COMMAND_TASKS_MAX: Final = 512  # processes and threads at once
@@ -166,5 +169,5 @@ COMMAND_MEMORY_BYTES: Final = 4096 * MIB  # of each of its processes, and of all
 COMMAND_FILE_BYTES: Final = 1024 * MIB  # of one file that it writes
 COMMAND_TMP_BYTES: Final = 256 * MIB  # of its private /tmp
 COMMAND_OPEN_FILES: Final = 1024
-COMMAND_OUTPUT_BYTES: Final = 1 * MIB  # that is kept: half of it from the beginning, half from the end
+COMMAND_OUTPUT_BYTES: Final = 4 * MIB  # that is kept whole; of more, half of it from the beginning, half from the end
 COMMAND_OUTPUT_READ_BYTES: Final = 256 * MIB  # one that says more is ended

@@ -62,6 +62,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     goal: str = ""
     workspace: str = ""  # empty: nothing is said of it
     new: bool = False
+    budget: str = ""  # what it may cost; empty: what it likes
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,9 +177,7 @@ async def start_goal(runtime: Runtime, order: Order, agent: Agent, args: Mapping
         os.makedirs(order.workspace, exist_ok=True)
     except OSError as error:
         raise UsageError(f"the workspace {order.workspace!r} cannot be made: {error.strerror}") from error
-    return await runtime.run(
-        agent, order.name, goal=order.goal, args=dict(args), new=order.new, workspace=order.workspace
-    )
+    return await runtime.run(agent, order.name, args=dict(args), **_wanted(order))
 
 
 async def agent_named(store: Store, name: str, changes: Mapping[str, Any]) -> tuple[Agent, dict[str, Any]] | None:
@@ -198,14 +197,11 @@ async def agent_named(store: Store, name: str, changes: Mapping[str, Any]) -> tu
 
 async def start_program(runtime: Runtime, order: Order, target: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
     """Run a program that is named by its import path or file, rooted in the working directory."""
-    return await runtime.run(
-        load_program(target, os.getcwd()),
-        order.name,
-        goal=order.goal,
-        args=dict(arguments),
-        new=order.new,
-        workspace=order.workspace,
-    )
+    return await runtime.run(load_program(target, os.getcwd()), order.name, args=dict(arguments), **_wanted(order))
+
+
+def _wanted(order: Order) -> dict[str, Any]:
+    return {"goal": order.goal, "new": order.new, "workspace": order.workspace, "budget": order.budget or None}
 
 
 def inherit(agent: str, environ: Mapping[str, str], *, goal: str = "", model: str = "") -> Inherited:
@@ -226,14 +222,17 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False  # a failed one is opened again
     accept: tuple[str, ...] = ()  # rows of the report that shall not stop it
     app: str = ""  # another program than the recorded one
+    budget: str = ""  # what it may cost from now on; empty: as before
     changes: Mapping[str, Any] = {}  # of the settings of a ready-made agent
 
 
 async def resume(runtime: Runtime, name: str, way: Way) -> Any:  # noqa: ANN401 - the task's result
     """Go on with a task, whoever drives it. Raises UsageError for an inline one, else as `Runtime.resume`."""
-    task = (await runtime.store.find(name)).task
-    program = await _program_of(runtime.store, task, way.app, way.changes)
-    return await runtime.resume(task, program, again=way.again, accept=way.accept)
+    found = await runtime.store.find(name)
+    if way.budget and found.driver == "inline":
+        await runtime.set_budget(found.task, way.budget)  # the script itself has to be run again, as the error says
+    program = await _program_of(runtime.store, found.task, way.app, way.changes)
+    return await runtime.resume(found.task, program, again=way.again, accept=way.accept, budget=way.budget or None)
 
 
 async def foresee(runtime: Runtime, name: str, app: str = "") -> tuple[ReportRow, ...]:
@@ -270,7 +269,7 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
     try:
         await runtime.say(summary.task, message)
     except TaskBusy:
-        await runtime.store.post(summary.task, message)
+        await runtime.leave(summary.task, message)
         return False
     return True
 
@@ -288,7 +287,7 @@ async def answer(runtime: Runtime, name: str, text: str, message_id: str, questi
     try:
         return await runtime.say(summary.task, message), True
     except TaskBusy:
-        await runtime.store.post(summary.task, message)
+        await runtime.leave(summary.task, message)
     return question, False
 
 

@@ -8,7 +8,6 @@ no logic is copied. A plain program, and the body of an `edit`, run in the threa
 and coroutine tools run in the portal's. Written by users; `perdure resume` and the asynchronous runtime run plain
 programs as well, in a thread that they get for it.
 """
-# ruff: noqa: ANN401 - acts pass on a tool's own parameters and results; programs return what they like
 # ruff: noqa: ANN401 - acts pass on a tool's own parameters and results, programs return what they like
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from perdure.engine.session import editing
 from perdure.errors import StopRequested, UsageError
 from perdure.limits import THREAD_LEAVE_S
 from perdure.model.advice import Advice
-from perdure.model.budget import NO_BUDGET, NO_COST, Budget, BudgetState, Cost
+from perdure.model.budget import Budget, BudgetState, Cost
 from perdure.model.effect import Effect
 from perdure.model.outcome import Outcome
 from perdure.model.strategy import Strategy
@@ -130,6 +129,10 @@ class _Visits:
         """As `perdure.Runtime.fork`."""
         return self._portal.call(self._inner.fork, task, at, into=into, name=name)
 
+    def set_budget(self, task: str, budget: Budget | str, *, by: str = "person") -> None:
+        """As `perdure.Runtime.set_budget`."""
+        self._portal.call(self._inner.set_budget, task, budget, by=by)
+
     def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """As `perdure.Runtime.stop_task`."""
         self._portal.call(self._inner.stop_task, task, what, by=by)
@@ -170,7 +173,7 @@ class Runtime(_Visits):
         args: Mapping[str, Any] | None = None,
         new: bool = False,
         workspace: str = "",
-        budget: Budget | str = NO_BUDGET,
+        budget: Budget | str | None = None,
     ) -> Any:
         """As `perdure.Runtime.run`. A plain program runs in this thread; Ctrl-C in it pauses the task and is raised."""
         make = functools.partial(self._inner.run, program, name, goal=goal, args=args, new=new, workspace=workspace)
@@ -197,7 +200,7 @@ class Runtime(_Visits):
         state: Mapping[str, Any] | None = None,
         workspace: str = "",
         new: bool = False,
-        budget: Budget | str = NO_BUDGET,
+        budget: Budget | str | None = None,
     ) -> Generator[Task]:
         """As `perdure.Runtime.task`: hold a task in a `with` block, for scripts."""
         enter = functools.partial(self._inner.task, name, goal=goal, state=state, workspace=workspace, new=new)
@@ -367,19 +370,11 @@ class Task(_Handle):
         result_type: Any = None,
         effect: Effect | None = None,
         name: str = "",
-        reserve: Cost = NO_COST,
+        reserve: Cost | None = None,
     ) -> Using:
         """As `perdure.Task.using`."""
-        inner = self._inner.using(
-            key=key,
-            timeout_s=timeout_s,
-            fresh=fresh,
-            result_type=result_type,
-            effect=effect,
-            name=name,
-            reserve=reserve,
-        )
-        return Using(self._portal, inner)
+        make = functools.partial(self._inner.using, key=key, timeout_s=timeout_s, fresh=fresh, name=name)
+        return Using(self._portal, make(result_type=result_type, effect=effect, reserve=reserve))
 
     def each(self, name: str, items: Iterable[T]) -> Iterator[T]:
         """As `perdure.Task.each`: `for item in task.each("name", items):`. The items are made a list first."""

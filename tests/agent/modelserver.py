@@ -10,7 +10,8 @@ turn, one for each time that the same request comes. What it answers follows fro
 `Asked.goal`, `Asked.seen`), so a resumed agent meets the same service. Every request's history is judged as a strict
 provider would (`history.py`): what is not valid is answered with 400, and noted. `stop` and `start` keep port and log.
 
-It knows chat completions only: of other paths it can answer errors (that is how retries of other SDKs are counted).
+Histories are judged in chat completions only. It streams in the dialects of Anthropic and Google and in OpenAI's
+responses too (`dialects.py`); to other paths it can answer errors.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tests.agent.dialects import dialect_of, events_of, turns_in
 from tests.agent.history import problems_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -52,8 +54,9 @@ class Answer:
 
     text: str = ""
     calls: tuple[tuple[str, Any], ...] = ()  # (name, arguments); arguments that are a text go out as they are
-    finish: str = ""  # "" : "tool_calls" with calls, else "stop"
+    finish: str = ""  # "": "tool_calls" with calls, else "stop"; "-": the stream ends without one
     refusal: str = ""
+    thinking: str = ""  # in the dialects that have it
     usage: tuple[int, int] | None = None  # tokens in, out; None: a quarter of the letters, and 4 for each message
     status: int = 200
     error: dict[str, Any] | None = None  # the body's "error" where the status is none of success, or where a cut is
@@ -79,7 +82,7 @@ class Asked:
     @property
     def turn(self) -> int:
         """How many replies of the model are in the conversation."""
-        return sum(message.get("role") == "assistant" for message in self.messages)
+        return turns_in(self.body)
 
     @property
     def goal(self) -> str:
@@ -126,8 +129,9 @@ Script = Callable[[Asked], Answer] | Sequence[Answer | Sequence[Answer]]
 class ModelServer:
     """The service, seen from the test. With `key`, requests that do not carry it are answered with 401."""
 
-    def __init__(self, script: Script, *, key: str = "") -> None:
+    def __init__(self, script: Script, *, key: str = "", keeps_bodies: bool = True) -> None:
         self.key = key
+        self.keeps_bodies = keeps_bodies  # a conversation of thousands of turns is better not noted whole at each turn
         self.port = 0
         self._folder = tempfile.TemporaryDirectory(prefix="modelserver-")
         self._log = Path(self._folder.name) / "log.jsonl"
@@ -160,6 +164,7 @@ class ModelServer:
         """Start the process, on the same port as before."""
         command = [sys.executable, "-m", "tests.agent.modelserver", self._script, str(self.port), str(self._log)]
         environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "MODELSERVER_KEY": self.key}
+        environ["MODELSERVER_BODIES"] = "1" if self.keeps_bodies else ""
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environ)
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], START_S)
@@ -180,9 +185,9 @@ class ModelServer:
     def requests(self) -> list[dict[str, Any]]:
         """Return what came, in order.
 
-        Each: `number`, `path`, `key` (digest of the whole request), `turn`, `goal`, `seen`, `problems`, `status`,
-        `stream`, `messages` (count), `model`, `offers` (names), `body`, and `served`: 1 once the answer was sent to
-        its end.
+        Each: `number`, `connection` (the client's port), `path`, `key` (digest of the whole request), `turn`, `goal`,
+        `seen`, `problems`, `status`, `stream`, `messages` (count), `model`, `offers` (names), `bytes`, `body`, and
+        `served`: 1 once the answer was sent to its end.
         """
         if self._rows is not None:
             return self._rows
@@ -236,6 +241,7 @@ class _Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.script = script
         self.key = os.environ.get("MODELSERVER_KEY", "")
+        self.keeps_bodies = bool(os.environ.get("MODELSERVER_BODIES"))
         self._lock = threading.Lock()
         rows = [json.loads(line) for line in Path(log).read_text("utf-8").splitlines()]
         self._number = max((row["number"] for row in rows), default=0)
@@ -276,11 +282,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         key = hashlib.sha256(json.dumps([self.path, body], sort_keys=True).encode()).hexdigest()[:16]
         number, seen = self.server.came(key)
         asked = Asked(body=body, path=self.path, seen=seen)
-        is_chat = self.path.partition("?")[0].endswith("/chat/completions")
+        is_chat = dialect_of(self.path) == "chat"
         problems = problems_of(body) if is_chat else []
         answer = self._decide(asked, problems, is_chat=is_chat)
-        row = {"number": number, "path": self.path, "key": key, "seen": seen, "problems": problems, "body": body}
+        row = {"number": number, "path": self.path, "key": key, "seen": seen, "problems": problems, "bytes": len(raw)}
+        if self.server.keeps_bodies:
+            row["body"] = body
         told = {"turn": asked.turn, "goal": asked.goal, "model": body.get("model"), "stream": bool(body.get("stream"))}
+        row["connection"] = self.client_address[1]
         counts = {"messages": len(asked.messages), "offers": asked.tools if is_chat else [], "status": answer.status}
         self.server.note({**row, **told, **counts})
         time.sleep(answer.delay_s)
@@ -294,7 +303,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if problems:
             return Answer(status=400, error={"message": problems[0], "type": "invalid_request_error", "code": None})
         answer = self.server.script(asked)
-        if not is_chat and answer.status == 200:
+        if not dialect_of(self.path) and answer.status == 200:
             return Answer(status=404, error={"message": f"no such path: {self.path}", "type": "not_found_error"})
         return answer
 
@@ -302,7 +311,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if answer.status != 200:
             error = answer.error or {"message": f"scripted {answer.status}", "type": "scripted_error", "code": None}
             self._send(answer.status, {"error": error}, answer.headers)
-        elif asked.body.get("stream"):
+        elif asked.body.get("stream") or dialect_of(self.path) == "google":
             self._stream(answer, asked, key)
         elif answer.cut_after >= 0:
             self._reset()
@@ -315,7 +324,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        for count, chunk in enumerate(_chunks(answer, asked, key)):
+        events = _events(answer, asked, key)
+        for count, event in enumerate(events):
             if count == answer.cut_after:
                 if answer.error:
                     self._piece(f"data: {json.dumps({'error': answer.error})}\n\n".encode())
@@ -324,13 +334,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     self._reset()
                 return
             time.sleep(answer.piece_delay_s)
-            self._piece(f"data: {json.dumps(chunk)}\n\n".encode())
-        self._note_served()
-        self._piece(b"data: [DONE]\n\n")
+            if count + 1 == len(events):  # before the last one: a client that has it may ask at once
+                self._note_served()
+            self._piece(event)
         self._piece(b"")
 
     def _note_served(self) -> None:
-        """Before the last bytes: a client that has them may ask at once whether it was served."""
         self.server.note({"number": self._number, "served": 1})
 
     def _piece(self, content: bytes) -> None:
@@ -354,6 +363,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "POST":
             self._note_served()
         self.wfile.write(content)
+
+
+def _events(answer: Answer, asked: Asked, key: str) -> list[bytes]:
+    """Return the pieces of a stream; the last one ends it."""
+    dialect = dialect_of(asked.path)
+    if dialect != "chat":
+        return list(events_of(dialect, answer, key, answer.usage or (100, 10)))
+    return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in _chunks(answer, asked, key)] + [b"data: [DONE]\n\n"]
 
 
 def _calls(answer: Answer, key: str) -> list[dict[str, Any]]:
@@ -407,7 +424,8 @@ def _chunks(answer: Answer, asked: Asked, key: str) -> Iterator[dict[str, Any]]:
         function = {"name": call["function"]["name"], "arguments": arguments[:half]}
         yield chunk({"tool_calls": [{**call, "index": place, "function": function}]})
         yield chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments[half:]}}]})
-    yield chunk({}, _finish(answer))
+    if answer.finish != "-":
+        yield chunk({}, _finish(answer))
     if (asked.body.get("stream_options") or {}).get("include_usage"):
         yield {**head, "choices": [], "usage": _usage(answer, asked)}
 

@@ -48,7 +48,7 @@ def test_it_writes_the_same_again():
     first, heard = ask(USER)
     second, _ = ask(USER)
     assert first.text == "".join(heard) == second.text != ""
-    assert (True, True, "0 USD") == (first.cost.tokens_in > 5, 0 < first.cost.tokens_out <= 16, first.cost.money)
+    assert (True, True, "") == (first.cost.tokens_in > 5, 0 < first.cost.tokens_out <= 16, first.cost.money)
     assert local.MODEL == first.model
 
 
@@ -141,6 +141,6 @@ def test_weights_that_cannot_be_read_are_a_failure_that_says_so(tmp_path):
 
 
 def test_an_estimate_costs_no_money():
-    """Tokens by the rule, and a price of nothing, which is not the same as an unknown one."""
+    """Tokens by the rule, and nothing in whatever currency a budget is."""
     estimate = local.LocalModel("").estimate(ModelRequest(messages=[USER], output_max=9))
-    assert (9, "0 USD", True) == (estimate.tokens_out, estimate.money, estimate.tokens_in >= 13)
+    assert (9, "", True) == (estimate.tokens_out, estimate.money, estimate.tokens_in >= 13)

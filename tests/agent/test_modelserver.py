@@ -98,7 +98,7 @@ def test_what_is_not_valid_is_refused():
         statuses = [
             post(server, ask(USER), key="wrong")[0],
             post(server, ask(USER, ASSISTANT, ANSWER_A), key="right")[0],
-            post(server, {}, path="/v1/messages", key="right")[0],
+            post(server, {}, path="/v1/elsewhere", key="right")[0],
             post(server, ask(USER), key="right")[0],
         ]
         assert [(2, "the last calls are not answered: ['b']")] == server.problems()

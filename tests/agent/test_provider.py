@@ -25,9 +25,9 @@ CALLS = (("read_file", {"path": "a.md"}), ("read_file", {"path": "b.md"}))
 
 
 @contextlib.asynccontextmanager
-async def opened(server, name="openai:gpt-5-mini", path="/v1"):
-    """A model that asks `server`."""
-    url = server.base_url.removesuffix("/v1") + path
+async def opened(server, name="openai:gpt-5-mini"):
+    """A model that asks `server`; the paths of Anthropic and Google have their version in themselves."""
+    url = server.base_url.removesuffix("/v1" if name.startswith(("anthropic:", "google:")) else "")
     keys = dict.fromkeys(
         ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "MOONSHOTAI_API_KEY"), "key-of-tests"
     )
@@ -49,11 +49,11 @@ def asked(server, *messages, name="openai:gpt-5-mini", **options):
     return asyncio.run(ask()), heard
 
 
-def failed(server, *messages, name="openai:gpt-5-mini", path="/v1", **options):
+def failed(server, *messages, name="openai:gpt-5-mini", **options):
     """Ask once; return the record of what was raised."""
 
     async def ask():
-        async with opened(server, name, path) as model:
+        async with opened(server, name) as model:
             await model.reply(ModelRequest(messages=list(messages), **options), lambda _: None)
 
     with pytest.raises(BaseException) as info:  # noqa: PT011 - whatever the client raises
@@ -171,6 +171,7 @@ def test_a_schema_is_native_where_it_can_be_and_else_in_the_prompt():
         (Answer(finish="content_filter"), "refusal", ""),
         (Answer(refusal="I will not."), "refusal", "I will not."),
         (Answer(), "stop", ""),
+        (Answer(text="odd", finish="eos_token"), "stop", "odd"),
         (Answer(text="see", calls=CALLS, finish="stop"), "calls", "see"),
     ],
 )
@@ -236,7 +237,7 @@ QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_qu
         (Answer(status=401), "auth"),
         (Answer(status=400, error=CONTEXT), "context"),
         (Answer(text="one two three four", cut_after=3), "network"),
-        (Answer(text="one two three four", finish="none"), "network"),
+        (Answer(text="one two three four", finish="-"), "network"),
         (Answer(text="one two three four", cut_after=3, error={"message": "oh", "type": "server_error"}), "capacity"),
         (Answer(text="one two", cut_after=2, error={"message": "slow", "code": "rate_limit_exceeded"}), "throttled"),
     ],
@@ -251,20 +252,21 @@ def test_a_failure_has_its_class_and_nothing_is_sent_again(answer, failure_class
 
 
 @pytest.mark.parametrize(
-    ("name", "path"),
+    "name",
     [
-        ("openai:gpt-5-mini", "/v1"),
-        ("anthropic:claude-haiku-4-5", ""),
-        ("google:gemini-2.5-flash", ""),
-        ("ollama:qwen3", "/v1"),
-        ("openrouter-like", "/v1"),
+        "openai:gpt-5-mini",
+        "openai-responses:gpt-5-mini",
+        "anthropic:claude-haiku-4-5",
+        "google:gemini-2.5-flash",
+        "ollama:qwen3",
+        "any-other-name",
     ],
 )
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_no_client_library_sends_a_request_again(name, path, status):
+def test_no_client_library_sends_a_request_again(name, status):
     """Whatever a library would do by itself, the service sees one request."""
     with ModelServer([Answer(status=status)]) as server:
-        record = failed(server, USER, name=name, path=path)
+        record = failed(server, USER, name=name)
         assert 1 == len(server.requests())
     assert ("throttled" if status == 429 else "capacity") == record.failure_class
 
@@ -275,6 +277,26 @@ def test_nobody_there_is_a_failure_of_the_network():
         server.stop()
         record = failed(server, USER)
     assert ("network", False) == (record.failure_class, record.is_unknown)
+
+
+def test_a_model_has_one_client_and_closing_it_closes_the_connection():
+    """Requests go over one connection; after `aclose` the model may be asked again, over another."""
+
+    async def ask(server):
+        request = ModelRequest(messages=[USER])
+        async with opened(server) as model:
+            for _ in range(3):
+                await model.reply(request, lambda _: None)
+            await model.aclose()
+            await model.reply(request, lambda _: None)
+
+    with ModelServer([Answer(text="ok")], keeps_bodies=False) as server:
+        asyncio.run(ask(server))
+        rows = server.requests()
+    first, second, third, fourth = [row["connection"] for row in rows]
+    assert (first, first) == (second, third)
+    assert fourth != first
+    assert [] == [row for row in rows if "body" in row or row["bytes"] < 50]
 
 
 def test_a_reply_can_be_given_up():

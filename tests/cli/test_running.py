@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from perdure.llm.naming import PROVIDERS
+
 RUN = ("run", "--program", "programs.py:count")
 GOAL = "Digest the documents under docs"
 
@@ -95,7 +97,6 @@ def test_arguments_are_json_or_text_or_files(perdure, here):
         (("run",), "say what to do"),
         (("run", "programs.py"), "perdure run --program programs.py:NAME"),
         (("run", "pkg.mod:report"), "perdure run --program pkg.mod:report"),
-        (("run", GOAL), "--model offline"),
         (("run", GOAL, "--model", "gpt"), "later version"),
         (("run", "make me rich", "--model", "offline"), "Digest the documents under DIR"),
         (("run", GOAL, "--model", "offline", "--set", "a=1"), "--set"),
@@ -118,6 +119,21 @@ def test_what_is_wrong_costs_exit_2_and_makes_no_task(perdure, here, arguments, 
     assert err.startswith("perdure: ")
     _, out, _ = perdure("list", "--all", "--json")
     assert [] == json.loads(out)
+
+
+def test_without_a_model_people_learn_what_there_is_and_offline_works(perdure, docs, monkeypatch):
+    """What the environment offers, what is used, how to choose; never the key. The results are the usual."""
+    for provider in PROVIDERS:
+        for variable in provider.keys:
+            monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
+    code, out, err = perdure("run", GOAL, "--json")
+    assert (0, 3) == (code, json.loads(out)["result"]["documents"])
+    assert "ANTHROPIC_API_KEY is set: models of anthropic can be used" in err
+    assert "No model was chosen: `offline` is used" in err
+    assert "sk-very-secret" not in out + err
+    _, _, err = perdure("run", GOAL, "--model", "offline", "--new")
+    assert "No model was chosen" not in err
 
 
 def test_a_goal_is_worked_on_and_means_the_same_from_any_folder(perdure, docs, here, monkeypatch):

@@ -16,6 +16,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from perdure.errors import CommandOutOfTime
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are w
 SECRET = "the-secret-outside"
 OPEN = {"sandbox": "off"}
 MIB = 1024 * 1024
+SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 
 def run(command, workspace, settings=None, text=None, **limits):
@@ -100,6 +102,11 @@ READING = {
     "the network by another address": "python3 - <<'E'\nimport socket\n"
     "s = socket.create_connection(('127.9.9.9', {port}), 5)\nprint(s.recv(99))\nE",
 }
+
+if os.getuid() == 0:  # it writes what stands there, and tells of it
+    READING["settings of the kernel"] = (
+        'v=$(cat /proc/sys/kernel/core_pattern); echo "$v" > /proc/sys/kernel/core_pattern && echo ' + SECRET
+    )
 
 WRITING = {
     "a file outside": "echo x > {outside}/new",
@@ -352,17 +359,17 @@ def test_nothing_outlives_a_perdure_that_is_killed(settings, tmp_path):
 
 @walls
 def test_nothing_outlives_a_keeper_that_is_killed(tmp_path):
-    """Within the walls, a keeper that is killed takes everything with it."""
+    """Within the walls, a keeper that is killed takes everything with it; its control group goes with the next one."""
     mark = marked()
     with acting(f"setsid sleep {mark} & sleep {mark}", tmp_path, {}) as perdure:
         assert until(lambda: is_at_work(mark))
-        (keeper,) = [
-            int(pid)
-            for file in Path(f"/proc/{perdure.pid}").glob("task/*/children")
-            for pid in file.read_text().split()
-        ]
-        os.kill(keeper, signal.SIGKILL)
+        children = [file.read_text() for file in Path(f"/proc/{perdure.pid}").glob("task/*/children")]
+        (pid,) = "".join(children).split()
+        os.kill(int(pid), signal.SIGKILL)
         assert until(lambda: not living(mark))
+        assert until(lambda: not Path(f"/proc/{pid}").exists())
+    run("true", tmp_path)
+    assert [] == list(Path("/sys/fs/cgroup").rglob(f"perdure-{pid}"))
 
 
 # --- more than its share --------------------------------------------------------------------------------------------
@@ -426,11 +433,11 @@ def test_ten_gigabytes_of_output_are_cut(settings, tmp_path):
     said = run("echo first; head -c 10G /dev/zero | tr '\\0' x; echo last", tmp_path, settings)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown < 64 * MIB
-    assert len(said["output"]) < 2 * MIB
+    assert len(said["output"]) < 5 * MIB
     assert said["output"].removeprefix("[not isolated: the setting `sandbox` is off]\n").startswith("first\nxxx")
     assert "bytes left out" in said["output"]
     assert said["output"].endswith("\n[ended: more than 256 MiB of output]")
-    assert 256 * MIB < said["cut"] + 1 * MIB < 300 * MIB
+    assert 256 * MIB < said["cut"] + 4 * MIB < 300 * MIB
 
 
 def test_much_output_is_read_to_its_end(tmp_path):
@@ -485,3 +492,21 @@ def test_memory_has_an_end(settings, tmp_path):
     print(f"{len(HOGS)} ways to take all memory: {len(got)} came off")
     assert HOGS
     assert [] == got
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not SYSTEM_PYTHON.exists(), reason="not root, or no Python that others may run")
+def test_another_user_than_root_is_held_without_a_control_group(tmp_path):
+    """Where nobody may make a group, the number of processes that a user may have is the limit: it goes for no root."""
+    source = Path(keeper.__file__).read_text()
+    limits = msgspec.to_builtins(Limits(wall_s=20.0, tasks=60))
+    bomb = "bomb() { bomb | bomb & }; bomb; sleep 1"
+    order = {"argv": ["/bin/bash", "-c", bomb], "cwd": "/", "env": {}, "input": None, "limits": limits}
+    argv = [str(SYSTEM_PYTHON), "-I", "-S", "-c", source]
+    options = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": "/", "env": {}}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(argv, **pipes, **options) as process:
+        process.stdin.write(json.dumps({**order, "is_isolated": False}).encode() + b"\n")
+        process.stdin.flush()
+        said, report = process.stdout.read(), json.loads(process.stderr.read())
+    assert b"Resource temporarily unavailable" in said
+    assert {"exit_code": 0, "ended": ""} == report

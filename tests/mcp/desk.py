@@ -1,6 +1,7 @@
 """A real MCP server (the official SDK's) for tests: keeps a ledger of what it did, and can be held in mid-call.
 
-`python desk.py FOLDER` speaks over stdio, `python desk.py FOLDER PORT` over HTTP. Each call is one line of
+`python desk.py FOLDER` speaks over stdio, `python desk.py FOLDER PORT streamable-http` (or `sse`) over
+HTTP. Each call is one line of
 FOLDER/ledger: tool, what was asked, effect key, pid. Where FOLDER/hold exists, the next call writes its line, takes the
 file away, leaves its pid in FOLDER/held and never answers. Run by tests only, as a process of its own.
 """
@@ -75,7 +76,7 @@ def main() -> None:
     """Serve until stdin ends, or until killed."""
     print(f"desk {os.getpid()} is open", file=sys.stderr, flush=True)
     if len(sys.argv) > 2:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
+        server.run(sys.argv[3], host="127.0.0.1", port=int(sys.argv[2]))  # type: ignore[call-overload]
     else:
         server.run("stdio")
 

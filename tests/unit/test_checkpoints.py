@@ -42,7 +42,7 @@ def test_the_price_is_what_happened_behind_the_checkpoint():
         wrote("mine", action=""),
     )
     assert (
-        Price(actions=2, tokens_in=110, tokens_out=220, money=("3 EUR", "0.20 USD"), seconds=8.0, files=3)
+        Price(actions=2, tokens_in=110, tokens_out=220, money=("3 EUR", "0.2 USD"), seconds=8.0, files=3)
         == found["one"].price
     )
     assert Price(actions=1, tokens_in=100, tokens_out=200, money=("3 EUR",), seconds=4.0, files=2) == found["two"].price

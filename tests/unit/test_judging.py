@@ -12,6 +12,7 @@ from perdure.core.fold import FOLD_VERSION
 from perdure.core.resume import again_key
 from perdure.engine.loading import load_fold
 from perdure.model import entry as e
+from perdure.model.budget import Budget, Cost
 from perdure.model.decision import RollBack
 from perdure.model.effect import Standing
 from perdure.model.entry import Entry, Header, Raw
@@ -138,6 +139,38 @@ def test_an_ordinary_history_is_not_complained_of():
 )
 def test_what_contradicts_a_promise_is_reported_at_its_entry(history, found):
     """Each rule once broken, and its neighbour that keeps it."""
+    assert found == judged(*history)
+
+
+DOLLAR = Cost(100, 0, "1 USD")
+SET = e.BudgetSet(budget=Budget(money="2 USD", tokens=1000, actions=9))
+
+
+def paid(action, reserve=DOLLAR, **options):
+    """The intent of a paid call."""
+    return intent(action, paid=True, reserve=reserve, **options)
+
+
+@pytest.mark.parametrize(
+    ("history", "found"),
+    [
+        ([SET, paid("A"), settled("A", 3, money="1 USD"), paid("B"), settled("B", 5, money="0.5 USD")], []),
+        ([SET, paid("A"), paid("B"), paid("C")], [(5, "budget")]),
+        ([SET, paid("A"), paid("B"), intent("C")], []),
+        ([SET, paid("A"), (CLAIM, 2, 0), (paid("A", attempt=2), 2, 0), (paid("A", attempt=3), 2, 0)], [(6, "budget")]),
+        ([SET, paid("A"), settled("A", 3, money="2 USD"), intent("B")], [(5, "budget")]),
+        ([SET, paid("A"), *BACK, (paid("B"), 1, 1), (paid("C"), 1, 1)], [(7, "budget")]),
+        ([SET, paid("A", Cost(1000)), paid("B", Cost(1))], [(4, "budget")]),
+        ([SET, *[intent(name) for name in "ABCDEFGHI"]], []),
+        ([SET, *[intent(name) for name in "ABCDEFGHIJ"]], [(12, "budget")]),
+        ([SET, paid("A", Cost(money="3 USD"))], [(3, "budget")]),
+        ([SET, e.BudgetSet(budget=Budget(money="9 USD"), by="person"), paid("A", Cost(money="3 USD"))], []),
+        ([intent("A", reserve=DOLLAR)], [(2, "budget")]),
+        ([intent("A"), settled("A", 2, money="a lot")], [(3, "budget")]),
+    ],
+)
+def test_calls_that_the_budget_does_not_allow_are_reported(history, found):
+    """What is reserved counts until it is settled; killed, it counts for good."""
     assert found == judged(*history)
 
 

@@ -20,13 +20,14 @@ from perdure.codec import values
 from perdure.engine.task import Task
 from perdure.errors import ConfigInvalid
 from perdure.limits import FAILURES_MAX
+from perdure.llm.naming import LOCAL, OFFLINE
 from perdure.model.chat import Message
 from perdure.model.entry import Driver
 from perdure.model.strategy import Strategy
 from perdure.ports import Model
 from perdure.tools import Tool, tool
 
-OFFLINE: Final = "offline"
+PLANNED: Final = (OFFLINE, LOCAL)  # models that follow the plan of the offline policy
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +47,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def strategies(self) -> tuple[Strategy, ...]:
         """The ways that recovery may change between; the offline model knows one."""
-        return () if self.settings.model == OFFLINE else strategies_of(self.settings)
+        return () if self.settings.model in PLANNED else strategies_of(self.settings)
 
     @property
     def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -65,16 +66,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def arguments(self, first: Sequence[Message] = ()) -> dict[str, Any]:
         """Return what `Runtime.run` takes as `args`: the settings, and what the conversation begins with."""
-        if self.settings.model == OFFLINE:
+        if self.settings.model in PLANNED:
             return {}
         plain = msgspec.to_builtins(self.settings)
         return {"settings": plain, **({"first": list(first)} if first else {})}
 
     async def _follow(self, task: Task, settings: object = None, first: Sequence[Message] = ()) -> object:  # noqa: ARG002 - they are `self.settings`
-        if self.settings.model == OFFLINE:
+        if self.settings.model in PLANNED:
             from perdure.agent.offline.policy import OfflinePolicy
 
-            return await follow(task, OfflinePolicy())
+            return await follow(task, OfflinePolicy(LOCAL if self.settings.model == LOCAL else ""))
         from perdure.agent.policy import ThinkingPolicy
 
         async with self._kit(await self._settled(task), first) as kit:
@@ -121,7 +122,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 def load_agent(
     model: str, arguments: Mapping[str, Any] | None = None, changes: Mapping[str, Any] | None = None
 ) -> Agent:
-    """Return the agent that a task was started with. Raises ConfigInvalid where its settings are not understood."""
+    """Return the agent that a task was started with.
+
+    Raises ConfigInvalid where its settings are not understood; ExtraMissing, naming the command, where the model on
+    this machine is not installed.
+    """
+    if model == LOCAL:
+        from perdure.llm.local import open_local
+
+        open_local()  # what is missing is said before anything begins
     recorded = (arguments or {}).get("settings", {})
     settings = changed(AgentSettings(model=model), recorded)
     return Agent(settings=settings, changes=dict(changes or {}))

@@ -47,6 +47,11 @@ class Kit(msgspec.Struct, kw_only=True):
             found = self.thinkers[name] = (model, thinking(model))
         return found
 
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """All names of each tool, by each of them: patterns of permissions may know it by another than the model."""
+        return {name: (tool.name, *tool.aliases) for name, tool in self.tools.items()}
+
     def ordered(self, strategy: Strategy) -> list[Offer]:
         """Return the offers, the tools of `strategy` first, without those that only other strategies name."""
         named = {name for other in strategies_of(self.settings) for name in other.tools}

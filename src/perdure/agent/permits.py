@@ -1,32 +1,189 @@
-"""Which calls of a reply may be made. Pure. Called by `turns.py`."""
+"""Which calls of a model's reply may run, which wait for a person, and what the model is told of the others. Pure.
+
+    reply's calls ─ rules ─┬─ denied ─────────────────────────────▶ told to the model
+                           ├─ allowed ────────────────────────────▶ run
+                           └─ asked ── --continuous, or left of `y -N` ──▶ run
+                                    └─ a question, by call and digest: y · y -N · n · anything else is told to the model
+
+A question's key holds the digest of the exact call, so no answer is ever taken for another call; what runs is the call
+that stands in memory. Nothing of a reply runs before all that it asks is answered. What was granted beyond one call is
+counted in memory["permits"], by `change`. The rules themselves are `core/permissions.py`. Called by the policy.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from perdure.agent.settings import AgentSettings
+from perdure.core.permissions import Permissions, Verdict, digest_of_call, judge
+from perdure.limits import QUESTION_VALUE_BYTES
+from perdure.model.chat import Call, Result
+from perdure.model.ids import cut_text
 from perdure.model.move import PolicyView
 
-
-class Questions(msgspec.Struct, frozen=True):
-    """A person is to be asked first: question by key."""
-
-    questions: Mapping[str, str]
-
-
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not refused may be made."""
-
-    refused: Mapping[str, str] = {}  # call id -> why, for the model
-    change: Callable[[Any], object] | None = None  # of memory, before
-    said: str = ""  # what is to be noted in the journal, before
-    said_key: str = ""
+PREFIX: Final = "permit "  # of the keys of its questions
+PLACE: Final = "permits"  # in memory
+_YES: Final = re.compile(r"\s*(?:y|yes)(?:\s*-?\s*(\d{1,6}))?\s*[.!]?\s*", re.IGNORECASE)
+_NO: Final = re.compile(r"\s*(?:n|no)\s*[.!]?\s*", re.IGNORECASE)
+_DIGITS: Final = 16
+_NONE: Final[Mapping[str, Sequence[str]]] = {}
 
 
-def permits(view: PolicyView, settings: AgentSettings, calls: Sequence[Mapping[str, Any]]) -> Questions | Ready:
-    """Return what may be made of `calls`."""
-    del view, settings, calls
-    return Ready()
+class Permits(msgspec.Struct, frozen=True, kw_only=True):
+    """What may become of the calls of one reply. As long as there are `questions` nothing of it runs."""
+
+    questions: dict[str, str] = {}  # by key: to be asked together (`AskAll`)
+    allowed: tuple[str, ...] = ()  # ids of the calls that may run
+    refused: dict[str, Result] = {}  # by call id: what the model is told instead of a result
+    said: dict[str, str] = {}  # by key: one line for people each (`Say`)
+    change: Callable[[Any], object] | None = None  # of memory (`Remember`), before anything runs
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a person has said to a call: `further` calls beyond it are allowed; `word` is for the model."""
+
+    is_yes: bool
+    further: int = 0
+    word: str = ""
+
+
+def permits(
+    view: PolicyView,
+    settings: AgentSettings,
+    calls: Sequence[Call],
+    names: Mapping[str, Sequence[str]] = _NONE,
+) -> Permits:
+    """Return what may become of `calls`, all those of a reply; the same for the same memory and answers.
+
+    `names`: by name of a tool as it is called, its other names, by which patterns may know it. A call that has a
+    `problem` is none, and is left out. Raises PatternInvalid.
+    """
+    weighing = _Weighing(view, settings, names)
+    for call in calls:
+        if "problem" not in call:
+            weighing.weigh(call)
+    return weighing.result()
+
+
+def key_of(call: Call) -> str:
+    """Return the key of the question whether `call` may run: another call, or the same changed, has another."""
+    return f"{PREFIX}{call['id']} {digest_of_call(call['name'], call['arguments'])[:_DIGITS]}"
+
+
+def read_answer(text: str) -> Said:
+    """Read an answer in AutoGPT's way: `y`, `y -N` (this call and the next N - 1), `n`; all else is for the model."""
+    yes = _YES.fullmatch(text)
+    if yes is not None and yes[1] != "0":
+        return Said(is_yes=True, further=max(0, int(yes[1] or 1) - 1))
+    return Said(is_yes=False, word="" if _NO.fullmatch(text) else text.strip())
+
+
+class _Weighing:
+    """Weighs the calls of a reply in their order: what one of them grants is there for the next."""
+
+    def __init__(self, view: PolicyView, settings: AgentSettings, names: Mapping[str, Sequence[str]]) -> None:
+        self._view, self._settings, self._names = view, settings, names
+        self._rules = Permissions(allow=settings.allow, deny=settings.deny, only=settings.only)
+        kept = view.memory.get(PLACE) or {}
+        self._left: int = kept.get("left", 0)
+        self._made: int = kept.get("made", 0)  # calls under --continuous-limit
+        self._before = (self._left, self._made)
+        self._decided: Mapping[str, str] = kept.get("calls") or {}
+        self._now: dict[str, str] = {}  # by key: why a call of this reply may run
+        self._questions: dict[str, str] = {}
+        self._allowed: list[str] = []
+        self._refused: dict[str, Result] = {}
+        self._continuous: list[str] = []  # texts of calls that would have been asked
+        self._first = ""
+
+    def weigh(self, call: Call) -> None:
+        """Decide on one call."""
+        self._first = self._first or call["id"]
+        verdict = judge(
+            self._rules, call["name"], call["arguments"], self._view.workspace, self._names.get(call["name"], ())
+        )
+        if verdict.outcome == "deny":
+            self._refused[call["id"]] = _denied(call, verdict)
+            return
+        why = self._why_allowed(call, verdict)
+        if why:
+            self._allowed.append(call["id"])
+            self._now[key_of(call)] = why
+            if why == "continuous" and verdict.outcome == "ask":
+                self._continuous.append(call_text(call))
+
+    def result(self) -> Permits:
+        """Return what it has come to."""
+        if self._questions:
+            return Permits(questions=self._questions, refused=self._refused)
+        said_key = f"{PREFIX}{self._first}"
+        is_new = bool(self._continuous) and said_key not in (self._view.memory.get("said") or ())
+        said = {said_key: f"allowed by --continuous: {'; '.join(self._continuous)}"} if is_new else {}
+        kept = {"left": self._left, "made": self._made, "calls": self._now}
+        has_changed = (self._left, self._made) != self._before
+        return Permits(
+            allowed=tuple(self._allowed),
+            refused=self._refused,
+            said=said,
+            change=(lambda memory: memory.update({PLACE: kept})) if has_changed else None,
+        )
+
+    def _why_allowed(self, call: Call, verdict: Verdict) -> str:
+        """Return why the call may run; "" where it may not: then it is refused, or there is a question."""
+        key, settings = key_of(call), self._settings
+        if key in self._decided:
+            return self._decided[key]
+        is_limited = settings.continuous and settings.continuous_limit > 0
+        is_over = is_limited and self._made >= settings.continuous_limit
+        if not is_over and (settings.continuous or verdict.outcome == "allow"):
+            self._made += is_limited
+            return "continuous" if settings.continuous else "rule"
+        answer = self._view.answers.get(key)
+        if answer is not None:
+            return self._heed(call, read_answer(answer))
+        if self._left > 0:
+            self._left -= 1
+            return "granted"
+        self._questions[key] = _question(call, settings.continuous_limit if is_over else 0)
+        return ""
+
+    def _heed(self, call: Call, said: Said) -> str:
+        if said.is_yes:
+            self._left += said.further
+            return "answered"
+        word = f" They say: {said.word}" if said.word else ""
+        self._refused[call["id"]] = _failed("CallRefused", f"A person did not allow this call; it was not made.{word}")
+        return ""
+
+
+def _denied(call: Call, verdict: Verdict) -> Result:
+    return _failed(
+        "CallDenied",
+        f"{call['name']} is not allowed to do this: {cut_text(verdict.subject, QUESTION_VALUE_BYTES)!r} "
+        f"(rule: {verdict.rule}). It was not made, and asking again changes nothing.",
+    )
+
+
+def _failed(kind: str, message: str) -> Result:
+    return {"failed": {"type": kind, "message": message}}
+
+
+def _question(call: Call, limit: int) -> str:
+    reached = f"{limit} calls are made, as --continuous-limit allows. " if limit else ""
+    return (
+        f"{reached}Allow {call_text(call)}? Answer y, y -N (this and the next N - 1 calls), n, or what to do instead."
+    )
+
+
+def call_text(call: Call) -> str:
+    """Return a call as people read it; long values are cut."""
+    values = (f"{name}={_value(value)}" for name, value in call["arguments"].items())
+    return f"{call['name']}({', '.join(values)})"
+
+
+def _value(value: object) -> str:
+    return cut_text(msgspec.json.encode(value, enc_hook=repr).decode(), QUESTION_VALUE_BYTES)

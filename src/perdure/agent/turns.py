@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice, takewhile
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from perdure.agent import people, results
 from perdure.agent.approaches import planning
 from perdure.agent.kit import Kit
 from perdure.agent.memory import plain
-from perdure.agent.permits import Questions, permits
+from perdure.agent.permits import permits
 from perdure.agent.thinking import request_of
 from perdure.errors import ArgumentsUnfit
+from perdure.model import chat
 from perdure.model.move import Act, AskAll, Judge, Move, PolicyView, Remember, Say, Together
 from perdure.tools import Tool
 from perdure.tools.builtin.shell import effect_of
@@ -113,17 +114,16 @@ def _made(view: PolicyView, kit: Kit, place: int, calls: list[Call]) -> Iterator
     """Make the calls that are permitted, ask for what needs a person, answer what is refused."""
     if not calls:
         return
-    verdict = permits(view, kit.settings, calls)
-    if isinstance(verdict, Questions):
-        yield AskAll(questions=verdict.questions)
-        return
-    if verdict.refused:
-        yield results.given(place, {call: results.failed("NotPermitted", why) for call, why in verdict.refused.items()})
-    if verdict.change is not None:
-        yield Remember(change=verdict.change)
-    if verdict.said and verdict.said_key not in view.memory.get("said", ()):
-        yield Say(text=verdict.said, key=verdict.said_key)
-    acts = [act_of(view, kit, place, call) for call in calls]
+    found = permits(view, kit.settings, cast("list[chat.Call]", calls), kit.names)
+    if found.questions:
+        yield AskAll(questions=found.questions)
+    if found.refused:
+        yield results.given(place, found.refused)
+    if found.change is not None:
+        yield Remember(change=found.change)
+    for key, text in found.said.items():
+        yield Say(text=text, key=key)
+    acts = [act_of(view, kit, place, call) for call in calls if call["id"] in found.allowed]
     at_once = list(takewhile(lambda act: not act.tool.may_write_files and act.effect is None, acts))
     yield Together(acts=tuple(at_once)) if len(at_once) > 1 else acts[0]
 

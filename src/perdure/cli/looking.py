@@ -208,7 +208,9 @@ def _say_show(shown: Show) -> None:
         ("waits for", ", ".join(shown.waits)),
         ("last error", shown.last_error),
         ("checkpoints", ", ".join(mark.name for mark in shown.checkpoints)),
+        ("spent", " + ".join(shown.money)),
         ("tokens", f"{shown.tokens_in} in, {shown.tokens_out} out" if shown.tokens_in or shown.tokens_out else ""),
+        ("budget", "; ".join(limit.text for limit in shown.budget)),
     )
     for title, text in facts:
         if text:

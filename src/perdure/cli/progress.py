@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from perdure.cli.terminal import clean, complain, is_live, status
+from perdure.cli.hearing import HEARD, Hearing
+from perdure.cli.terminal import complain, is_live, status
 from perdure.logs.plain import moment
 
 _TEXT_MAX: Final = 160
@@ -23,6 +24,7 @@ _RULES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "health_changed": lambda fields: (
         f"{fields.get('of')} is {'bad' if fields.get('is_bad') else 'good again'}: " + str(fields.get("text"))
     ),
+    "budget_low": lambda fields: f"the budget is low: {fields.get('text')}",
     "stopped": lambda fields: f"stopped: {fields.get('status')}",
 }
 
@@ -37,42 +39,22 @@ class Progress:
         self._is_live = is_live(sys.stderr) and not quiet
         self._settled = 0
         self._found = 0
+        self._hearing = Hearing()
         self._running: dict[str, tuple[str, float]] = {}  # action id -> tool, when it began (monotonic)
-        self._heard = ""  # action whose model is being heard
 
     def __call__(self, task: str, event: str, fields: Mapping[str, Any]) -> None:
         """Take one event of the runtime."""
         if task != self.task:
             self.task = task
             self._on_start(task)
-        if event == "text_streamed":
-            self._hear(fields)
-            return
         self._count(event, fields)
+        heard = list(self._hearing.lines_of(event, fields))
         line = self._line_of(event, fields)
-        self._end_hearing(event, fields)
-        if line and not self._is_quiet:
-            complain("  " + _short(line))
+        for shown in [*heard, line] if not self._is_quiet else ():
+            if shown:
+                complain("  " + _short(shown))
         if self._is_live and event not in _BETWEEN:
-            status.show(self._summary())
-
-    def _hear(self, fields: Mapping[str, Any]) -> None:
-        """Show a piece of what a model says, as it comes; only a person at a terminal is told so early."""
-        if not self._is_live:
-            return
-        if self._heard != fields["action"]:
-            self._heard = str(fields["action"])
-            status.clear()
-        sys.stderr.write(clean(str(fields["text"])))
-        sys.stderr.flush()
-
-    def _end_hearing(self, event: str, fields: Mapping[str, Any]) -> None:
-        """End the line of what was heard; what did not become an answer is called so."""
-        if not self._heard:
-            return
-        is_answer = event == "action_settled" and (fields["action"], fields["outcome"]) == (self._heard, "succeeded")
-        sys.stderr.write("\n" if is_answer else "\n  (abandoned: that was no answer)\n")
-        self._heard = ""
+            status.show("  " + self._hearing.begun(fields) if event == HEARD else self._summary())
 
     def _count(self, event: str, fields: Mapping[str, Any]) -> None:
         match event:

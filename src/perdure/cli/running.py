@@ -55,6 +55,7 @@ class RunOptions(AgentOptions, frozen=True, kw_only=True):
     workspace: Annotated[str, typer.Option(metavar="DIR", help="Where the task's files are.")] = ""
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The task's name.", show_default=False)] = None
     new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
+    budget: Annotated[str, typer.Option(metavar="BUDGET", help="What it may cost: '5 USD, tokens=200000'.")] = ""
 
 
 class ResumeOptions(AgentOptions, frozen=True, kw_only=True):
@@ -67,6 +68,9 @@ class ResumeOptions(AgentOptions, frozen=True, kw_only=True):
     again: Annotated[bool, typer.Option("--again", help="Open a failed task again.")] = False
     accept: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Go on over this row's stop.")] = None
     app: Annotated[str, typer.Option(metavar="PROGRAM", help="Take this program instead of the recorded one.")] = ""
+    budget: Annotated[str, typer.Option(metavar="BUDGET", help="What it may cost from now on: '10 USD', '+5 USD'.")] = (
+        ""
+    )
 
 
 class RunCommand(TyperCommand):
@@ -89,6 +93,7 @@ def run(options: RunOptions) -> None:
     if not options.goal and not options.program:
         raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
     _refuse_name(options.name)
+    _refuse_budget(options.budget, is_start=True)
     config = options.config(
         model=options.model,
         unattended=options.unattended,
@@ -113,7 +118,10 @@ def resume(options: ResumeOptions) -> None:
         raise UsageError("--due says which of --all; type: perdure resume --all --due")
     if options.everything and options.name:
         raise UsageError(f"say --all or a task, not both; for one task: perdure resume {shlex.quote(options.name)}")
+    if options.everything and options.budget:
+        raise UsageError("--budget is for one task; type: perdure resume TASK --budget BUDGET")
     _refuse_rows(options.accept or ())
+    _refuse_budget(options.budget)
     config = options.config(
         app=options.app,
         unattended=options.unattended,
@@ -121,8 +129,13 @@ def resume(options: ResumeOptions) -> None:
         base_url=options.base_url,
         mcp=options.mcp,
     )
-    changes = changes_of(options, config)
-    way = Way(again=options.again, accept=tuple(options.accept or ()), app=config.text("app"), changes=changes)
+    way = Way(
+        again=options.again,
+        accept=tuple(options.accept or ()),
+        app=config.text("app"),
+        budget=options.budget,
+        changes=changes_of(options, config),
+    )
     wait_for(_resume(options, config, way))
 
 
@@ -164,6 +177,15 @@ def _refuse_name(name: str | None) -> None:
         raise UsageError(f"--name {name!r} begins like an option; choose another")
 
 
+def _refuse_budget(text: str, *, is_start: bool = False) -> None:
+    """Raise UsageError where a budget cannot be read; at the start there is none to add to."""
+    from perdure.core.allowance import parse_budget
+    from perdure.model.budget import NO_BUDGET
+
+    if text:
+        parse_budget(text, NO_BUDGET if is_start else None)
+
+
 def _refuse_rows(accepted: Sequence[str]) -> None:
     from perdure.engine.report import ROWS
 
@@ -187,12 +209,14 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
     if options.values:
         raise UsageError("--set gives arguments to a program; a goal has none")
     place, changes = config.text("store"), changes_of(options, config)
-    model = config.text("model") or _without_model()
-    agent = Agent(settings=settings_of(model, changes))
     operations.refuse_program(options.goal)
+    model = config.text("model") or _told_offline()
+    agent = Agent(settings=settings_of(model, changes))
     goal = operations.place_goal(options.goal, model)
     folder = os.path.abspath(options.workspace) if options.workspace else ""
-    order = operations.Order(name=options.name or "", goal=goal, workspace=folder, new=options.new)
+    order = operations.Order(
+        name=options.name or "", goal=goal, workspace=folder, new=options.new, budget=options.budget
+    )
     names = operations.names_of(order, options.goal, goal, folder)
 
     async def start(runtime: Runtime, found: Order) -> Any:  # noqa: ANN401 - the task's result
@@ -205,13 +229,14 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
     return order, names, _Job(start, lambda: agent.driver(agent.arguments()))
 
 
-def _without_model() -> str:
-    """Say what was found that could think, and take the offline model."""
-    from perdure.llm.environment import advice
+def _told_offline() -> str:
+    """Say which models could be used here, since none was chosen; return the one that always can."""
+    from perdure.llm.environment import explain_choice
+    from perdure.llm.naming import OFFLINE
 
-    for line in advice(os.environ):
-        complain(f"perdure: {line}")
-    return "offline"
+    for line in explain_choice(os.environ):
+        complain(line)
+    return OFFLINE
 
 
 def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:
@@ -222,7 +247,9 @@ def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:
         raise UsageError("--model is for goals; a program brings what it thinks with")
     values = parse_arguments(options.values or ())
     folder = os.path.abspath(options.workspace) if options.workspace else ""
-    order = operations.Order(name=options.name or "", goal=options.goal, workspace=folder, new=options.new)
+    order = operations.Order(
+        name=options.name or "", goal=options.goal, workspace=folder, new=options.new, budget=options.budget
+    )
     subject = options.goal or options.program.rpartition(":")[2]
     arguments = msgspec.json.encode(values, order="deterministic").decode()
     names = operations.names_of(order, subject, os.getcwd(), options.program, arguments, folder)
@@ -243,7 +270,7 @@ async def _run(options: RunOptions, config: Config, ordered: tuple[Order, tuple[
         if options.new:
             known.refuse_new()
         elif known.summary is not None:
-            session.say_found(known.summary)
+            session.say_found(known.summary, has_budget=bool(options.budget))
             order = msgspec.structs.replace(order, workspace=order.workspace or known.summary.workspace)
         order = msgspec.structs.replace(order, name=known.name)
         await session.work_on(known.name, lambda runtime: job.start(runtime, order))

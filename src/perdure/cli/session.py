@@ -87,7 +87,7 @@ class Session:
     ) -> None:
         await self._stack.aclose()
 
-    def say_found(self, summary: TaskSummary) -> None:
+    def say_found(self, summary: TaskSummary, *, has_budget: bool = False) -> None:
         """Say that the order's task is there already, and what that means."""
         name = word_for(summary)
         match summary.status:
@@ -97,6 +97,8 @@ class Session:
                 pass  # the error that follows says so
             case _:
                 self._tell(f"task {name} is there already and unfinished; going on with it")
+                if has_budget:
+                    self._tell(f"it keeps the budget that it has; to change it: perdure resume {name} --budget …")
 
     async def work_on(self, name: str, work: Callable[[Runtime], Awaitable[Any]]) -> None:
         """Let `work` run the task `name` to its end and print the last line.

@@ -206,6 +206,17 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return self.spent >= self.limit or bool(self.asked and self.spent + self.asked > self.limit)
 
     @property
+    def is_nearly_used_up(self) -> bool:
+        """Whether less than a tenth is left."""
+        return self.spent + self.reserved > coins.times(self.limit, 1 - LOW_LEFT)
+
+    @property
+    def left_text(self) -> str:
+        """What is left, in words."""
+        left = Decimal(str(self.left))
+        return f"{time_text(float(left)) if self.what == 'wall_s' else self._said(left)} left"
+
+    @property
     def text(self) -> str:
         """What is used, in words."""
         if self.what == "wall_s":

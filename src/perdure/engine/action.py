@@ -432,7 +432,7 @@ async def _intend(session: Session, work: Work) -> None:
         await session.assure(work.action, work.timeout_s)
     work.started_at, work.began = clock.now(), clock.monotonic()
     if session.world.hooks:
-        session.tell("action_started", action=work.action, tool=call.tool, key=call.key)
+        session.tell("action_started", action=work.action, tool=call.tool, key=call.key, attempt=work.attempt)
 
 
 async def _dispatch(session: Session, work: Work, runner: asyncio.Task[Any]) -> Outcome:

@@ -25,6 +25,8 @@ async def make_room(session: Session, work: Work) -> None:
 
     Raises StopRequested where it does not, CurrencyMismatch where what is reserved is in another currency.
     """
+    if not session.marks_milestones:
+        return  # a replay stops where the record does
     fold, reserve = session.fold, work.options.reserve
     _refuse_foreign(session, reserve)
     while True:

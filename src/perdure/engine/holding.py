@@ -138,7 +138,7 @@ class Holding:
                 await self._release(work.result())
             raise
 
-    async def _start(self, started: e.TaskStarted, state: dict[str, Any], budget: Budget | str = NO_BUDGET) -> Session:
+    async def _start(self, started: e.TaskStarted, state: dict[str, Any], budget: Budget = NO_BUDGET) -> Session:
         world = self._world
         fold = Fold(world.ids.task_id())
         now = world.clock.now()

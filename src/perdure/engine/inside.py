@@ -17,6 +17,14 @@ from perdure.errors import CurrencyMismatch, UsageError
 from perdure.model.budget import NO_COST, Cost
 from perdure.model.ids import check_name
 
+# What the library itself tells hooks: whoever hears one of these may rely on it.
+EVENTS: Final = frozenset({
+    "action_found", "action_reused", "action_settled", "action_started", "budget_low", "checkpoint_marked", "decision",
+    "handed_back", "health_changed", "message", "note", "plan_adopted", "probe_failed", "program_called",
+    "reached_failed", "rollback_abandoned", "rollback_began", "rollback_refused", "rolled_back", "step_began",
+    "stopped", "strategy_chosen", "stuck", "succeeded", "taken_over", "task_forked", "task_resumed", "task_started",
+    "undone", "waiting", "workspace_restored",
+})  # fmt: skip
 _charging: Final = threading.Lock()  # a tool may charge from threads of its own
 
 
@@ -41,10 +49,11 @@ def emit(event: str, **fields: Any) -> None:  # noqa: ANN401 - plain values for 
     """Tell the runtime's hooks of something while the call runs: `hook(task, event, fields)`.
 
     With `fields` come the `action` and the `tool`. It is never recorded: what was emitted before a kill is gone. Hooks
-    are called on the runtime's loop. Raises UsageError outside of a tool.
+    are called on the runtime's loop. Raises UsageError outside of a tool, and for a name that perdure itself uses.
     """
     job = _job("emit")
-    check_name(event, "event")
+    if check_name(event, "event") in EVENTS:
+        raise UsageError(f"{event!r} is what perdure itself tells hooks; choose another name for the event")
     session = job.session
     if not session.world.hooks:
         return

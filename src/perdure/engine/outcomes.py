@@ -203,7 +203,7 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
             failure = ReducerFailed(work.action, work.call.tool, caught.error)
             failure.__cause__ = caught.error
     settled = _settled(session, work, ending, patch, unapplied)
-    if work.tool.paid or work.charged is not None:
+    if work.tool.paid or work.charged is not None or ending.by:
         settled = _with_cost(session, work, settled)
     seq = session.put(settled, operations=operations, blobs=ending.writer.blobs)
     if session.fold.ledger.circling:
@@ -218,6 +218,8 @@ async def write(session: Session, work: Work, ending: Ending) -> ReducerFailed |
     crashpoints.reach("after_outcome")
     if session.world.hooks:
         _tell_settled(session, work, ending, seq)
+        if session.fold.ledger.budget is not None and not session.has_told_low:
+            _tell_low(session)
     if session.untold:
         marking.tell_marked(session)
     if cancelled is not None:
@@ -255,12 +257,22 @@ async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
 
 
 def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> None:
-    told = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
+    told: dict[str, Any] = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
     if work.began:
         told["duration_us"] = int((session.world.clock.monotonic() - work.began) * 1_000_000)
     if ending.error is not None:
         told["error"] = f"{ending.error.type}: {ending.error.message}"
+    if work.counted != NO_COST:
+        told["cost"] = work.counted
     session.tell("action_settled", **told)
+
+
+def _tell_low(session: Session) -> None:
+    """Tell the hooks, once in each process, from when on the soft share of the budget is used."""
+    state = spending.state_of(session.fold.ledger, session.fold.at)
+    if state.is_low:
+        session.has_told_low = True
+        session.tell("budget_low", text="; ".join(line.text for line in spending.lines_of(state)))
 
 
 def reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...], e.Raw]:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from perdure.core import resume
+from perdure.core import resume, spending
 from perdure.core.fold import Fold
 from perdure.engine.driving import Drivable
 from perdure.engine.ending import hand_back_line
@@ -46,8 +46,18 @@ def report(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
         _source(fold, program),
         _workspace(fold),
         *_state(fold, program),
+        *_budget(fold),
         *_wait(fold),
     )
+
+
+def _budget(fold: Fold) -> tuple[ReportRow, ...]:
+    """Return a row where there is a budget; a warning where less than a tenth of a limit is left."""
+    lines = spending.lines_of(spending.state_of(fold.ledger, fold.at))
+    if not lines:
+        return ()
+    text = "; ".join(f"{line.text}, {line.left_text}" for line in lines)
+    return (ReportRow("warn" if any(line.is_nearly_used_up for line in lines) else "ok", "budget", text),)
 
 
 def _wait(fold: Fold) -> tuple[ReportRow, ...]:

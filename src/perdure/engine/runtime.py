@@ -62,7 +62,7 @@ class Runtime(Visits):
         args: Mapping[str, Any] | None = None,
         new: bool = False,
         workspace: str = "",
-        budget: Budget | str = NO_BUDGET,
+        budget: Budget | str | None = None,
     ) -> Any:  # noqa: ANN401 - the program's result
         """Start the task `name`, go on with it where it is unfinished, or return the recorded result.
 
@@ -75,12 +75,12 @@ class Runtime(Visits):
             called = getattr(program, "__name__", repr(program))
             raise UsageError(f"{called} is no program; write `@perdure.program` over it")
         arguments = checked_arguments(program, args or {})
-        budget = read_budget(budget)
+        allowed = NO_BUDGET if budget is None else read_budget(budget)
         started = started_by(self._presence.holder, program, name, goal, arguments, workspace)
         started = msgspec.structs.replace(started, prior=self._world.rules.prior)
         found = await self._find(name)
         if found is None or (new and found.is_finished):
-            session = await self._opened(self._start(started, program.state, budget))
+            session = await self._opened(self._start(started, program.state, allowed))
             return await self._drive(session, program, arguments)
         await refuse_other(self.store, found, started, program)
         if found.status == "needs_human":
@@ -169,7 +169,7 @@ class Runtime(Visits):
         state: Mapping[str, Any] | None = None,
         workspace: str = "",
         new: bool = False,
-        budget: Budget | str = NO_BUDGET,
+        budget: Budget | str | None = None,
     ) -> AsyncGenerator[Task]:
         """Hold a task in a `with` block, for scripts; the script itself is run again to resume.
 
@@ -177,7 +177,7 @@ class Runtime(Visits):
         Raises as `run`; after a rollback the block is left with RolledBack.
         """
         name, goal = redact(name), redact(goal)
-        budget = read_budget(budget)
+        allowed = NO_BUDGET if budget is None else read_budget(budget)
         first = values.copy(dict(state or {}))
         driver = e.Driver(kind="inline")
         started = e.TaskStarted(
@@ -193,7 +193,7 @@ class Runtime(Visits):
             refuse_parked(found, self._world.clock, self._world.rules)
             session = await self._opened(self._claim(found, Claim(by_hand=False, drives=True)))
         else:
-            session = await self._opened(self._start(started, first, budget))
+            session = await self._opened(self._start(started, first, allowed))
         async with self._held(session), obeyed(session):
             await mend_files(session)
             if found is not None and session.task == found.task:

@@ -129,7 +129,7 @@ class Slots:
 class Session:
     """The state of one task in this process, from claim to release."""
 
-    marks_milestones = True  # a replay takes them, and words on health, from the record instead
+    marks_milestones = True  # a replay takes them, words on health, and stops at a budget from the record instead
 
     def __init__(self, world: World, sequencer: Sequencer) -> None:
         self.world = world
@@ -165,6 +165,7 @@ class Session:
         self.milestones: tuple[Milestone, ...] = ()  # functions of the program's module
         self.untold: list[tuple[str, dict[str, Any]]] = []  # what hooks are told once it is durable: event, fields
         self.files: Files | None = None  # see `files.files_of`
+        self.has_told_low = False  # that its budget is
         self.spawned = 0  # processes that tools have started
         self.robbed: Holder | None = None  # who had the lease until now, and lives
         self.left_at = 0  # by then the last holder had certainly ended; 0: not known

@@ -91,7 +91,7 @@ class Task(Handle):
         result_type: Any = None,
         effect: Effect | None = None,
         name: str = "",
-        reserve: Cost = NO_COST,
+        reserve: Cost | None = None,
     ) -> Using:
         """Return this task with settings for the next `act`.
 
@@ -110,7 +110,7 @@ class Task(Handle):
             result_type=result_type,
             effect=effect,
             name=name,
-            reserve=reserve if reserve is NO_COST else check_cost(reserve),
+            reserve=NO_COST if reserve is None else check_cost(reserve),
         )
         return Using(self._session, self._lap, options)
 

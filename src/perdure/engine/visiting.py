@@ -5,11 +5,17 @@ Called through `Runtime` by operations and user code; the work itself is done by
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
+import msgspec
+
+from perdure.codec import values
+from perdure.core.allowance import read_budget
 from perdure.engine import takeover
 from perdure.engine.asking import take_word
+from perdure.engine.budgeting import put_budget
 from perdure.engine.driving import Drivable
 from perdure.engine.ending import obey_stop
 from perdure.engine.holding import Claim, Holding
@@ -18,8 +24,10 @@ from perdure.engine.rollback import abandon_rollback, roll_back
 from perdure.engine.session import Session
 from perdure.engine.settling import settle
 from perdure.engine.takeover import refuse_taken
-from perdure.errors import StopRequested
+from perdure.errors import StopRequested, TaskBusy
+from perdure.limits import TICK_S, VISIT_LOOKS_MAX
 from perdure.model import entry as e
+from perdure.model.budget import Budget
 from perdure.model.outcome import Outcome
 from perdure.ports import Message
 
@@ -72,6 +80,20 @@ class Visits(Holding):
         async with self._held(session):
             return await mark_by_hand(session, name, by)
 
+    async def set_budget(self, task: str, budget: Budget | str, *, by: str = "person") -> None:
+        """Set what a task that nobody holds may cost, as `resume` does, without going on with it.
+
+        Where it has stopped at its budget it no longer waits for a person. Raises CostInvalid, CurrencyMismatch,
+        TaskBusy, TaskFinished.
+        """
+        read_budget(budget, None)
+        session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
+        async with self._held(session):
+            put_budget(session, budget, by)
+            if session.fold.ledger.budget_asked:
+                session.put(e.QuestionAnswered(answer=msgspec.Raw(values.encode("the budget is set")), by=by))
+            await session.commit()
+
     async def stop_task(self, task: str, what: str, *, by: str = "person") -> None:
         """Pause or cancel a task that nobody holds; raises TaskBusy where somebody does (leave a message then)."""
         session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
@@ -86,6 +108,23 @@ class Visits(Holding):
         session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
         async with self._held(session):
             return await take_word(session, message)
+
+    async def leave(self, task: str, message: Message) -> None:
+        """Leave a message for whoever holds the task; where that was only a visit, it is taken in when it is over.
+
+        Raises TaskUnknown, TaskFinished where the task ended before it was taken in.
+        """
+        await self.store.post(task, message)
+        for _ in range(VISIT_LOOKS_MAX):
+            waiting = (await self.store.messages([task])).get(task, [])
+            if all(one.id != message.id for one in waiting):
+                return
+            if (await self.store.lease(task)).holder is None:
+                with contextlib.suppress(TaskBusy):
+                    session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
+                    async with self._held(session):
+                        await self._mailbox.look({session.task: session})
+            await asyncio.sleep(TICK_S)
 
     # --- in the hands of a person -----------------------------------------------------------------------------------
     async def take_over(self, task: str, *, by: str = "person") -> None:

@@ -48,6 +48,7 @@ PerdureError
 │   ├── ConfigInvalid      an unknown key or a wrong value in a configuration
 │   ├── CostInvalid        a cost, a sum of money or a budget that makes no sense
 │   ├── CurrencyMismatch   a cost and a budget in different currencies
+│   ├── PatternInvalid     a permission's pattern of calls that cannot be read
 │   ├── GoalUnknown        the chosen model does not understand this goal
 │   ├── ModelUnknown       no model of that name can be opened
 │   ├── ApiKeyMissing      the model's provider wants a key, and none is set
@@ -186,6 +187,7 @@ from perdure.errors.usage import (
     NothingAsked,
     NotTakenOver,
     PathOutside,
+    PatternInvalid,
     ProgramNotImportable,
     QuestionNotOpen,
     QuestionUnclear,
@@ -263,6 +265,7 @@ __all__ = [
     "NothingAsked",
     "OutcomeUnknown",
     "PathOutside",
+    "PatternInvalid",
     "PerdureError",
     "ProcessesRemain",
     "ProcessesUnsupported",

@@ -8,6 +8,7 @@ from perdure.errors.base import PerdureError
 from perdure.errors.usage import UsageError
 
 _BAD_REQUEST = 400
+_SHOWN_CHARS_MAX = 300  # of what its process wrote
 
 
 class ModelUnknown(UsageError):
@@ -62,5 +63,6 @@ class LocalModelFailed(PerdureError):
         self.status_code = _BAD_REQUEST if body is not None else None
         self.returncode = returncode
         self.stderr = stderr
-        told = f"; it wrote: {stderr.strip()[-500:]}" if stderr.strip() else ""
+        lines = stderr.strip().splitlines()  # the last one says why
+        told = f": {lines[-1][:_SHOWN_CHARS_MAX]}" if lines else ""
         super().__init__(f"the local model gave no reply: {reason}{told}")

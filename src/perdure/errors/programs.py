@@ -28,10 +28,8 @@ class CommandOutOfTime(CommandError):
 
 
 class SandboxUnavailable(CommandError):
-    """The settings ask that programs are isolated, and here they cannot be; nothing was run."""
+    """The settings ask that programs are isolated, and here they cannot be (or not be run at all); nothing was run."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(
-            f"no program was run: the setting `sandbox` is 'required', and programs cannot be isolated here: {reason}"
-        )
+        super().__init__(f"no program was run: {reason}")

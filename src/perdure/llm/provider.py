@@ -87,14 +87,19 @@ class ProviderModel:
     def _refuse_cut(self, response: wire.ModelResponse) -> None:
         """pydantic-ai takes a stream of chat completions that just ends for one that stopped; we do not."""
         details = response.provider_details or {}
-        if self._is_chat() and "finish_reason" not in details and "refusal" not in details:
+        if self._is_a("OpenAIChatModel") and "finish_reason" not in details and "refusal" not in details:
             raise ConnectionError(f"the stream of model {self.name!r} ended before it said why")
 
-    def _is_chat(self) -> bool:
-        return any(kind.__name__ == "OpenAIChatModel" for kind in type(self._model).__mro__)
+    def _is_a(self, kind: str) -> bool:
+        """By name: importing the classes of all providers would need all their libraries."""
+        return any(base.__name__ == kind for base in type(self._model).__mro__)
 
     def _settings(self, request: ModelRequest) -> ModelSettings:
         settings = ModelSettings(max_tokens=request.output_max)
+        if self._is_a("OpenAIResponsesModel"):
+            # What a provider keeps of replies is gone after a month, and a task may be resumed after two: it keeps
+            # nothing, and all goes along with each request. Reasoning does so encrypted.
+            settings.update(cast("ModelSettings", {"openai_store": False}))
         if "max_retries" not in self._model.unsupported_settings:
             settings["max_retries"] = 0
         if request.temperature is not None and _takes_temperature(self._profile):

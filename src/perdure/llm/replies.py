@@ -42,7 +42,8 @@ def to_reply(response: wire.ModelResponse, request: ModelRequest, *, model: str,
 
 
 def _finish(response: wire.ModelResponse, calls: list[Call], model: str) -> FinishReason:
-    reason = response.finish_reason
+    # A reason that pydantic-ai does not know, as services on one's own machine have them, is one all the same.
+    reason = response.finish_reason or (response.provider_details or {}).get("finish_reason")
     if reason is None or (reason == "error" and not calls) or response.state != "complete":
         raise ConnectionError(f"the reply of model {model!r} ended before it was whole ({reason or 'no reason given'})")
     found = _FINISHES.get(reason, "stop")

@@ -18,6 +18,7 @@ from perdure.errors import Damaged
 from perdure.logs.plain import Blobs, Plain, fetch_blobs, moment, to_line, to_plain
 from perdure.logs.walking import Step, walk
 from perdure.model import entry as e
+from perdure.model.budget import Cost
 from perdure.model.entry import Entry, Header
 from perdure.model.failure import ErrorRecord
 from perdure.ports import Store
@@ -193,6 +194,7 @@ def _asked(intent: _Intent, blobs: Blobs) -> Line:
             parent=asked.parent,
             step=asked.step,
             strategy=asked.strategy,
+            reserved=_cost(asked.reserve),
         ),
     }
 
@@ -207,8 +209,12 @@ def _settled(settled: e.ActionSettled, header: Header, blobs: Blobs, attempts: i
         line["error"] = _error(settled.error, attempts)
     ended_at = settled.started_at + settled.duration_us if settled.started_at else header.at
     line |= {"ended_at": moment(ended_at), "duration_ms": round(settled.duration_us / 1000, 3)}
-    cost = _present(tokens_in=settled.tokens_in, tokens_out=settled.tokens_out, money=settled.money)
+    cost = _cost(settled)
     return line | _present(cost=cost, settled_by=settled.by, unapplied=settled.unapplied, invalid=settled.invalid)
+
+
+def _cost(of: Cost | e.ActionSettled) -> Line:
+    return _present(tokens_in=of.tokens_in, tokens_out=of.tokens_out, money=of.money)
 
 
 def _error(error: ErrorRecord, attempts: int) -> Line:

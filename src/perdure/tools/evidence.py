@@ -148,7 +148,8 @@ def _event(error: BaseException, message: str) -> Evidence | None:
     body = _plain(field(error, "body"))
     if not isinstance(body, dict) or not body:
         return None
-    return Evidence(kind="event", type=_client_type(error) or type_name(error), message=message, body=body)
+    kind = _client_type(error) or type_name(error)
+    return Evidence(kind="event", type=kind, message=message, body=cast("object", body))
 
 
 def _socket(error: BaseException, message: str) -> Evidence | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from perdure.core.fold import Fold
 from perdure.engine.loading import entries, load_fold
 from perdure.logs.plain import moment
 from perdure.model import entry as e
+from perdure.model import money as coins
 from perdure.model.entry import Entry
 from perdure.model.ledger import Ledger
 from perdure.ports import Store
@@ -132,9 +133,8 @@ class _Sums:
         """Count an outcome; return how its effect is undone, "" where there is none."""
         span.tokens_in += settled.tokens_in
         span.tokens_out += settled.tokens_out
-        amount, _, currency = settled.money.partition(" ")
-        if amount:
-            _add_money(span, currency, _number(amount))
+        if settled.money:
+            coins.add(span.money, coins.recorded_amounts(settled.money))
         if settled.outcome == "in_doubt":
             return ""
         span.actions += 1
@@ -144,25 +144,13 @@ class _Sums:
         return home.effects.get(settled.action, "") if home is not None else ""
 
 
-def _number(amount: str) -> Decimal:
-    try:
-        return Decimal(amount)
-    except InvalidOperation:
-        return Decimal(0)
-
-
 def _add(total: _Span, span: _Span) -> None:
     total.actions += span.actions
     total.tokens_in += span.tokens_in
     total.tokens_out += span.tokens_out
-    for currency, amount in span.money.items():
-        _add_money(total, currency, amount)
+    coins.add(total.money, span.money)
     total.effects.update(span.effects)
     total.paths.update(span.paths)
-
-
-def _add_money(span: _Span, currency: str, amount: Decimal) -> None:
-    span.money[currency] = span.money.get(currency, Decimal(0)) + amount
 
 
 def _price(total: _Span, seconds: float) -> Price:
@@ -171,7 +159,7 @@ def _price(total: _Span, seconds: float) -> Price:
         actions=total.actions,
         tokens_in=total.tokens_in,
         tokens_out=total.tokens_out,
-        money=tuple(f"{amount} {currency}".strip() for currency, amount in sorted(total.money.items())),
+        money=tuple(coins.text_of({name: amount}) for name, amount in sorted(total.money.items()) if amount),
         seconds=max(0.0, seconds),
         to_undo=undo["function"],
         staying=undo["impossible"],

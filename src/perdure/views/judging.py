@@ -17,6 +17,7 @@ from perdure.core.rollback import undo_key
 from perdure.model import entry as e
 from perdure.model.decision import Decision, RollBack
 from perdure.model.entry import Entry, Header
+from perdure.views.accounts import Accounts
 
 Report = Callable[[int, str, str], None]  # seq, what, text
 
@@ -27,7 +28,7 @@ INVARIANTS: Final[dict[int, str]] = {
     6: "every action is followed by one outcome, and none is open when a task succeeds",
     7: "a rollback that began only goes forward once an undo was sent; each undo is one action",
     8: "no automatic rollback passes an effect that cannot be undone, or what a person has changed",
-    9: "the ledger survives every rollback and restart",
+    9: "the ledger survives every rollback and restart, and no call goes out over the budget",
     12: "branches share nothing after their split",
 }
 BY_TESTS: Final[dict[int, str]] = {
@@ -38,7 +39,7 @@ BY_TESTS: Final[dict[int, str]] = {
 }
 WHAT: Final[dict[str, int]] = {
     "chain": 2, "order": 2, "unknown": 2, "fold": 3, "snapshot": 3, "files": 3, "action": 5, "outcome": 6,
-    "rollback": 7, "passed": 8, "ledger": 9, "branch": 12,
+    "rollback": 7, "passed": 8, "ledger": 9, "budget": 9, "branch": 12,
 }  # fmt: skip
 _BY_HAND: Final = (e.StateEdited, e.PlanAdopted, e.TaskHandedBack)
 _WHILE_ROLLING_BACK: Final = (
@@ -63,6 +64,7 @@ class Judge:
         self.rollbacks = 0
         self.files_digest = b""  # of the manifest, as last recorded; empty where that was on a branch that was left
         self._report = report
+        self._accounts = Accounts()
         self._before: Header | None = None
         self._open: dict[str, e.ActionIntended] = {}  # intents without a final outcome
         self._effects: dict[str, _Effect] = {}  # by action id
@@ -107,6 +109,8 @@ class Judge:
         seq, payload = entry.header.seq, entry.payload
         self.header(entry.header, payload)
         self._judge_moment(seq, payload)
+        if wrong := self._accounts.take(payload, entry.header.epoch, is_undo=self._rollback is not None):
+            self._report(seq, "budget", wrong)
         match payload:
             case e.ActionIntended():
                 self._intended(seq, payload)

@@ -6,12 +6,13 @@ Called by `show`, `state`, `checkpoints`, and by `run` and `resume` for their la
 from __future__ import annotations
 
 import shlex
+from decimal import Decimal
 
 import msgspec
 
 from perdure.codec import leaves
 from perdure.config import load_config
-from perdure.core import health, rollback
+from perdure.core import health, rollback, spending
 from perdure.core.fold import Fold
 from perdure.core.health import Rate
 from perdure.core.questions import Open, open_questions
@@ -23,6 +24,7 @@ from perdure.errors import UsageError
 from perdure.logs.plain import Plain, fetch_blobs, moment, to_plain
 from perdure.model import entry as e
 from perdure.model.ledger import Ledger, OpenAction
+from perdure.model.money import plain, text_of
 from perdure.model.status import TaskSummary
 from perdure.ports import Store
 from perdure.views.listing import Row, look_at
@@ -54,6 +56,18 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: str = ""
     verifier: str = ""  # what judged it
     about: str = ""  # of a milestone: the step or the path that it is about
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One limit of a budget, and how the task stands to it."""
+
+    what: str  # money, tokens, actions, wall_s
+    limit: str  # amounts are decimal texts
+    spent: str
+    left: str
+    reserved: str = "0"  # by calls under way
+    unit: str = ""  # of money: its currency
+    text: str = ""  # all of it, for people
 
 
 class Living(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +116,11 @@ class Show(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     health: tuple[Rate, ...] = ()  # of the newest calls of each tool and provider
     waits: tuple[str, ...] = ()  # providers for which a call waits, each with until when
     rollbacks: int = 0
-    tokens_in: int = 0
+    tokens_in: int = 0  # spent
     tokens_out: int = 0
+    money: tuple[str, ...] = ()  # spent, one amount per currency
+    worked_s: float = 0.0  # how long was worked on it, up to its last entry
+    budget: tuple[Limit, ...] = ()
     last_error: str = ""
     questions: tuple[Open, ...] = ()  # of its program, not answered yet: those for which it waits, else all
     pending: tuple[Pending, ...] = ()
@@ -156,12 +173,15 @@ async def show(store: Store, name: str) -> Show:
         rollbacks=ledger.rollbacks,
         tokens_in=ledger.tokens_in,
         tokens_out=ledger.tokens_out,
+        money=tuple(text_of({currency: amount}) for currency, amount in sorted(ledger.money.items()) if amount),
+        worked_s=round(spending.worked_s(ledger, fold.at), 3),
+        budget=limits_of(fold),
         last_error=_last_error(ledger),
         questions=asked,
         pending=_pending(fold, row),
         processes=_living(summary.task),
         result=await result_of(store, fold),
-        next_command=next_command(row, _pending(fold, row), asked),
+        next_command=next_command(row, _pending(fold, row), asked, ledger.budget_asked),
     )
 
 
@@ -220,9 +240,26 @@ async def result_of(store: Store, fold: Fold) -> Plain:
     return to_plain(raw, await fetch_blobs(store, [raw]))
 
 
-def next_command(row: Row, pending: tuple[Pending, ...] = (), asked: tuple[Open, ...] = ()) -> str:
-    """Return what to type next, "" where there is nothing to do."""
+def limits_of(fold: Fold) -> tuple[Limit, ...]:
+    """Return the limits of the task's budget, none where it has none."""
+    return tuple(
+        Limit(
+            what=line.what,
+            limit=plain(line.limit),
+            spent=plain(line.spent),
+            left=plain(Decimal(str(line.left))),
+            reserved=plain(line.reserved),
+            unit=line.unit if line.what == "money" else "",
+            text=f"{line.text}, {line.left_text}",
+        )
+        for line in spending.lines_of(spending.state_of(fold.ledger, fold.at))
+    )
+
+
+def next_command(row: Row, pending: tuple[Pending, ...] = (), asked: tuple[Open, ...] = (), budget: str = "") -> str:
+    """Return what to type next, "" where there is nothing to do. `budget`: what it has stopped for the want of."""
     name = word_for(row.summary)
+    raising = f" --budget {shlex.quote(budget)}" if budget else ""
     if row.summary.taken_at and row.is_unfinished:
         return f"perdure hand-back {name}"
     settle = next((action.settle for action in pending if action.settle), "")
@@ -239,9 +276,9 @@ def next_command(row: Row, pending: tuple[Pending, ...] = (), asked: tuple[Open,
         case "running":
             return f"perdure pause {name}"
         case "paused" | "parked" | "interrupted" | "needs_human":
-            return f"perdure resume {name}"
+            return f"perdure resume {name}{raising}"
         case "failed":
-            return f"perdure resume {name} --again"
+            return f"perdure resume {name} --again{raising}"
         case _:
             return ""
 

@@ -5,11 +5,19 @@ import asyncio
 import pytest
 
 import perdure
+import perdure.sync
+from perdure.agent.loop import follow
+from perdure.core.snapshots import decode_fold, encode_fold
+from perdure.engine.asking import put_word
 from perdure.model import entry as e
 from perdure.model.budget import NO_BUDGET, Budget, Cost
 from perdure.model.ledger import Ledger
 from perdure.model.money import text_of
-from tests.worlds import DEAD, Death, Play, Stop, World, counted
+from perdure.model.move import Act, Finish, Together
+from perdure.ports import Message
+from perdure.testing.policies import ScriptedPolicy
+from tests.unit.engine.test_replaying import replay, shown
+from tests.worlds import DEAD, Death, Play, Stop, World, counted, until
 
 DIME = Cost(money="0.1 USD")
 
@@ -358,6 +366,7 @@ def test_calls_under_way_come_to_their_ends_when_one_does_not_fit():
         run(world, Play(program), budget="1 USD")
     assert [1] == done
     assert "0.1 USD" == spent(world)
+    assert shown(replay(world, program)) is None
 
 
 # --- currencies -----------------------------------------------------------------------------------------------------
@@ -505,3 +514,170 @@ def test_a_clock_that_is_set_back_takes_no_time_away():
     end_work(ledger, 5_000_000)
     end_work(ledger, 90_000_000)
     assert 0.0 == worked_s(ledger, 100_000_000)
+
+
+# --- what else goes by it -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("is_unattended", [False, True])
+@pytest.mark.parametrize("mode", ["strict", "tolerant"])
+def test_a_task_that_stopped_at_its_budget_is_replayed_equal(mode, is_unattended):
+    """With what was reserved, charged, refused and raised, over a kill."""
+    world = World()
+    play = asking(thinking([]), 5)
+    stops = perdure.TaskFailed if is_unattended else perdure.NeedsHuman
+    assert DEAD == world.do(lambda runtime: runtime.run(play, "job", budget="0.35 USD"), Death("after_effect", 2))
+    with pytest.raises(stops):
+        world.do(lambda runtime: runtime.resume("job", play), unattended=is_unattended)
+    found = replay(world, play.fn, mode)
+    assert (None, ()) == (shown(found), found.remarks)
+    if not is_unattended:
+        assert "done" == resume(world, play, budget="+5 USD")
+        found = replay(world, play.fn, mode)
+        assert (None, ()) == (shown(found), found.remarks)
+
+
+def test_a_task_that_ran_out_of_time_is_replayed_equal():
+    """Time is read off the record, and not off the clock of the replay."""
+    world = World()
+
+    @perdure.tool(effect="pure")
+    async def work(item: int) -> int:
+        world.clock.advance(100)
+        return item
+
+    async def program(task):
+        for item in range(9):
+            await task.using(key=f"{item}").act(work, item)
+        return "done"
+
+    with pytest.raises(perdure.NeedsHuman):
+        run(world, Play(program), budget="wall=250s")
+    assert shown(replay(world, program)) is None
+    assert "done" == resume(world, Play(program), budget="wall=1h")
+    assert shown(replay(world, program)) is None
+
+
+def test_a_word_at_a_time_is_not_needed_to_set_a_budget():
+    """A visit sets it; where the task has stopped for it, it waits for nobody any more."""
+    world, calls = World(), []
+    play = asking(thinking(calls), 3)
+    with pytest.raises(perdure.NeedsHuman):
+        run(world, play, budget="0.2 USD")
+    world.do(lambda runtime: runtime.set_budget("job", "+1 USD", by="ann"))
+    assert ("running", "", Budget(money="1.2 USD")) == (
+        world.fold().ledger.status, world.fold().ledger.budget_asked, world.fold().ledger.budget,
+    )  # fmt: skip
+    assert "ann" == [one.payload.by for one in world.journal() if isinstance(one.payload, e.BudgetSet)][-1]
+    assert "done" == run(world, play)
+
+
+def sync_run(runtime, tool):
+    """Start an inline task that is stopped at its second call."""
+    with runtime.task("job", budget="0.15 USD") as task:
+        for item in range(2):
+            task.using(key=f"{item}", reserve=DIME).act(tool, item)
+            assert "0.05" == str(task.budget.left.money)
+
+
+def test_hooks_are_told_once_that_little_is_left():
+    """With the words for people; each process says it once."""
+    world, heard = World(), []
+
+    def hook(_task, event, fields):
+        if event == "budget_low":
+            heard.append(fields["text"])
+
+    play = asking(thinking([]), 5)
+    with pytest.raises(perdure.NeedsHuman):
+        world.do(lambda runtime: runtime.run(play, "job", budget="0.45 USD, soft=60%"), hooks=(hook,))
+    assert ["0.3 of 0.45 USD spent"] == heard
+
+
+def test_the_time_of_a_person_is_not_the_tasks():
+    """Neither while it waits for an answer in the process, nor while a person has it."""
+    world = World()
+
+    async def program(task):
+        world.clock.advance(10)
+        asked = asyncio.ensure_future(task.ask("which?", wait_s=9_000.0))
+        await until(lambda: task.status == "needs_human")
+        world.clock.advance(5_000)
+        put_word(task._session, Message(id="m", what="answer", text="this"))
+        await asked
+        world.clock.advance(20)
+        raise Stop
+
+    with pytest.raises(Stop):
+        run(world, Play(program), budget="wall=1h")
+    world.do(lambda runtime: runtime.take_over("job"))
+    world.clock.advance(5_000)
+    world.do(lambda runtime: runtime.hand_back("job"))
+    world.clock.advance(5_000)
+    assert 10 <= worked(world) < 31
+
+
+def test_without_await_it_is_the_same(tmp_path):
+    """`perdure.sync` reserves, charges, shows and raises."""
+
+    @perdure.tool(effect="pure", paid=True)
+    def think(item: int) -> int:
+        perdure.charge(DIME)
+        return item
+
+    with perdure.sync.open(tmp_path / "store.db") as runtime:
+        with pytest.raises(perdure.NeedsHuman):
+            sync_run(runtime, think)
+        runtime.set_budget("job", "1 USD")
+        with runtime.task("job") as task:
+            assert [0, 1] == [task.using(key=f"{item}", reserve=DIME).act(think, item) for item in range(2)]
+            assert "0.2 USD" == text_of(task.budget.spent.money)
+
+
+def test_the_agent_reserves_what_its_policy_says_and_is_told_when_little_is_left():
+    """`Act.reserve` is on record, and the view says from when on it is low."""
+    world, lows = World(), []
+    tool = thinking([])
+    moves = [Act(tool=tool, arguments={"item": n}, key=f"think {n}", into=(f"{n}",), reserve=DIME) for n in range(3)]
+
+    class Watched(ScriptedPolicy):
+        def next(self, view):
+            lows.append(view.is_budget_low)
+            return super().next(view)
+
+    async def program(task):
+        return await follow(task, Watched([*moves, Finish(result="done")]))
+
+    assert "done" == run(world, Play(program), budget="0.4 USD, soft=50%")
+    assert [False, False, True, True] == lows
+    assert [DIME] * 3 == [one.payload.reserve for one in world.journal() if isinstance(one.payload, e.ActionIntended)]
+
+
+def test_calls_of_an_agent_at_once_come_to_their_ends_before_it_stops():
+    """One that does not fit stops the task; the others are paid for, so their answers are kept."""
+    world, calls = World(), []
+    tool = thinking(calls)
+    acts = tuple(
+        Act(tool=tool, arguments={"item": n}, key=f"think {n}", into=(f"{n}",), reserve=reserve)
+        for n, reserve in enumerate((DIME, Cost(money="3 USD"), DIME))
+    )
+
+    async def program(task):
+        return await follow(task, ScriptedPolicy([Together(acts=acts), Finish(result="done")]))
+
+    with pytest.raises(perdure.NeedsHuman):
+        run(world, Play(program), budget="1 USD")
+    assert [0] == calls[:1]
+    assert set(calls) == {int(name) for name in world.state()}
+    assert shown(replay(world, program)) is None
+    assert "done" == resume(world, Play(program), budget="9 USD")
+    assert [0, 1, 2] == sorted(calls)
+
+
+def test_a_snapshot_holds_what_is_spent():
+    """A task that is opened from one has the same accounts."""
+    world = World()
+    run(world, asking(thinking([]), 3), budget="5 USD, tokens=70, wall=2h")
+    fold = world.fold()
+    again = decode_fold(encode_fold(fold), {})
+    assert (fold.ledger.money, fold.ledger.budget, fold.ledger.calls, fold.ledger.worked_us) == (
+        again.ledger.money, again.ledger.budget, again.ledger.calls, again.ledger.worked_us,
+    )  # fmt: skip

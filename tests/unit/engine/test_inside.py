@@ -1,11 +1,14 @@
 """What a running tool says of its own call: what it cost is in the append that settles it, what it emits is heard."""
 
 import asyncio
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
 import perdure
+from perdure.engine import inside
 from perdure.model import entry as e
 from perdure.model.budget import NO_COST
 from perdure.model.money import text_of
@@ -236,6 +239,15 @@ def test_what_is_emitted_is_heard_on_the_loop(is_plain):
         heard
     )
     assert ["ActionIntended", "ActionSettled"] == [kind for kind in world.kinds() if kind.startswith("Action")]
+
+
+def test_no_tool_speaks_with_the_librarys_voice():
+    """A tool that says "stopped" would call people; the names are those that the engine tells."""
+    engine = Path(inside.__file__).parent
+    text = "".join(file.read_text("utf-8") for file in engine.rglob("*.py"))
+    told = re.findall(r"""(?:\.tell\(|untold\.append\(\()\s*"([a-z_]+)\"""", text)
+    assert set(told) == inside.EVENTS
+    assert "UsageError" in World().live(calling(paid(lambda: perdure.emit("stopped"))))
 
 
 def test_what_a_killed_call_has_emitted_is_gone():

@@ -35,10 +35,10 @@ def test_three_bytes_are_a_token(text, tokens):
 
 @pytest.mark.parametrize(
     ("amount", "expected"),
-    [("0.00225", "0.00225 USD"), ("1E-7", "0.0000001 USD"), ("10", "10 USD"), ("0.50", "0.5 USD")],
+    [("0.00225", "0.00225 USD"), ("1E-7", "0.0000001 USD"), ("10", "10 USD"), ("0.50", "0.5 USD"), ("0", "")],
 )
 def test_money_is_plain_decimal_text(amount, expected):
-    """No exponent, no idle zeros."""
+    """No exponent, no idle zeros; nothing is in no currency."""
     assert expected == pricing.money(Decimal(amount))
 
 

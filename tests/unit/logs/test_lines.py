@@ -11,7 +11,7 @@ from perdure.logs.lines import Joiner
 from perdure.logs.text import to_text
 from perdure.logs.walking import walk
 from perdure.model import entry as e
-from perdure.model.budget import Budget
+from perdure.model.budget import Budget, Cost
 from perdure.model.effect import Standing
 from perdure.model.entry import Driver
 from perdure.model.failure import ErrorRecord, Failure
@@ -33,7 +33,7 @@ EVERY_KIND = (
     e.MessageReceived(message="m", what="tell", text="hi"),
     intent("a", "idempotent", key="k", loop="l", effect_key="e", parent="p", step="s", strategy="x"),
     settled("a", 10, error=ERROR, outcome="failed", result=raw(None), tokens_in=1, money="1 EUR", by="probe"),
-    intent("b", "irreversible"),
+    intent("b", "irreversible", paid=True, reserve=Cost(1, 2, "3 USD")),
     settled("b", 12, outcome="in_doubt", result=e.NOTHING),
     settled("b", 12, invalid=True, unapplied="the reducer raised", started_at=1_700_000_000_000_000, duration_us=1500),
     settled("unknown", 0),

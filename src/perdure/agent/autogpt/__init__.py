@@ -5,6 +5,7 @@ Not the agent itself: this package reads files and gives values. `table.py` is t
 
 from __future__ import annotations
 
+from perdure.agent.autogpt.dotenv import read_keys
 from perdure.agent.autogpt.gathering import Inherited, inherit, inherit_agent
 
-__all__ = ["Inherited", "inherit", "inherit_agent"]
+__all__ = ["Inherited", "inherit", "inherit_agent", "read_keys"]

@@ -65,6 +65,22 @@ def read_dotenv(folder: str, environ: Mapping[str, str], *, model: str = "") -> 
     )
 
 
+def read_keys(folder: str, environ: Mapping[str, str]) -> Variables:
+    """Return the keys and addresses that the same file adds to `environ`, whatever its settings say: for a resume.
+
+    An address without a key of its own is left out where the environment has one. Raises ConfigInvalid.
+    """
+    path = next((path for path in _places(folder, environ) if os.path.lexists(path)), "")
+    if not path or not is_ours(path):
+        return Variables()
+    file = _parse(path)
+    _learn(file.values, environ)
+    alone = {name for name, (_, key) in _PAIRS.items() if environ.get(key) and not _is_filled_in(file, key)}
+    return _variables(
+        _File(path, {name: text for name, text in file.values.items() if name not in alone}), environ, set()
+    )
+
+
 def _found(file: _File, environ: Mapping[str, str], model: str) -> Found:
     """Return what there is of AutoGPT's, in the file or without one."""
     if file.broken and file.is_autogpts:

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from perdure.agent.autogpt.models import is_llamafile, model_of
 from perdure.agent.autogpt.reading import Object, Source
+from perdure.core.permissions import Permissions, check_permissions
+from perdure.errors import PatternInvalid
 from perdure.model.budget import Budget
 
 Fields = dict[str, Any]
@@ -150,8 +152,23 @@ def budget(source: Source, key: str, value: object, _: Object) -> Fields:
 
 
 def patterns(field: str) -> Reading:
-    """Return the reading of patterns of calls into `field`."""
-    return texts(field)
+    """Return the reading of patterns of calls into `field`; "/./", which AutoGPT writes, is one slash."""
+
+    def read(source: Source, key: str, value: object, _: Object) -> Fields:
+        found = tuple(_plain(one) for one in source.texts_at(value, key))
+        try:
+            check_permissions(Permissions(allow=found))
+        except PatternInvalid as error:
+            raise source.refusal(key, str(error)) from error
+        return {field: found}
+
+    return read
+
+
+def _plain(pattern: str) -> str:
+    while "/./" in pattern:
+        pattern = pattern.replace("/./", "/")
+    return pattern
 
 
 def _model(source: Source, key: str, value: object, values: Object) -> str:

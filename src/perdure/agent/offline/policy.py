@@ -6,6 +6,7 @@ after a kill exactly where the memory says. Pure. Driven by `agent/loop.py`; mem
     listing       what the folder holds                    (list_documents)
     documents     name → its text, then its profile, or why it could not be read
     comparison    groups, single documents, near-duplicates
+    introduction  what a model has written about it, where one was chosen
     digest        the page
     report        what was written where
 
@@ -16,10 +17,14 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from perdure.agent.offline import tools
+import msgspec
+
+from perdure.agent.offline import introducing, tools
 from perdure.agent.offline.goals import GOAL_FORMS, parse_goal
 from perdure.agent.offline.listing import BEYOND
 from perdure.errors import GoalUnknown
+from perdure.llm import pricing
+from perdure.model.budget import Cost
 from perdure.model.move import Act, AdoptPlan, Ask, Checkpoint, Finish, Move, PolicyView
 from perdure.tools import Tool
 
@@ -33,22 +38,28 @@ PLAN = (
 LISTED, READ, COMPARED, WRITTEN = "documents listed", "documents read", "documents compared", "digest written"
 
 
+INTRODUCE = "let the model write an introduction"
+
+
 class OfflinePolicy:
-    """The only policy so far: digests a folder. Raises `GoalUnknown` for any other goal."""
+    """Digests a folder, and raises `GoalUnknown` for any other goal. With `model`, that one introduces the digest."""
+
+    def __init__(self, model: str = "") -> None:
+        self._model = model
 
     def next(self, view: PolicyView) -> Move:
         """Return the first move that memory does not show as made."""
         goal = parse_goal(view.goal)
         if goal is None:
             raise GoalUnknown(view.goal, GOAL_FORMS)
-        return next(_missing(view, goal.folder))
+        return next(_missing(view, goal.folder, self._model))
 
 
-def _missing(view: PolicyView, folder: str) -> Iterator[Move]:
+def _missing(view: PolicyView, folder: str, model: str) -> Iterator[Move]:
     """Yield what is still to be done, in order; only the first is ever made."""
     memory = view.memory
     if "plan" not in memory:
-        yield AdoptPlan(steps=PLAN)
+        yield AdoptPlan(steps=(*PLAN[:-1], INTRODUCE, PLAN[-1]) if model else PLAN)
     yield from _made(view, tools.list_documents, {"folder": folder, "workspace": view.workspace}, "listing")
     yield from _marked(memory, LISTED)
     yield from _next_document(memory)
@@ -56,6 +67,9 @@ def _missing(view: PolicyView, folder: str) -> Iterator[Move]:
     yield from _made(view, tools.compare_documents, {"documents": _documents(memory)}, "comparison")
     yield from _marked(memory, COMPARED)
     known = {"listing": memory["listing"], "documents": _documents(memory), "comparison": memory["comparison"]}
+    if model:
+        yield from _introduced(view, model)
+        known["introduction"] = memory["introduction"]
     yield from _made(view, tools.compose_digest, known, "digest")
     page = {"workspace": view.workspace, "name": tools.REPORT_NAME, "text": memory["digest"]}
     yield from _made(view, tools.write_report, page, "report")
@@ -72,6 +86,18 @@ def _made(view: PolicyView, tool: Tool[..., Any], arguments: dict[str, Any], int
         if view.last is None:
             yield Act(tool=tool, arguments=arguments, key=f"{into}, attempt {view.attempt}", into=(into,))
         yield Ask(question=f"{tool.name} failed: {result['failed']['message']}. Put it right, then resume this task.")
+
+
+def _introduced(view: PolicyView, model: str) -> Iterator[Move]:
+    messages = introducing.messages_of(view.memory["comparison"], _documents(view.memory))
+    arguments = {"model": model, "messages": messages}
+    for move in _made(view, introducing.write_introduction, arguments, "introduction"):
+        if isinstance(move, Act):
+            tokens = pricing.tokens_in(introducing.request_of(messages))
+            move = msgspec.structs.replace(  # noqa: PLW2901 - the same move, with what it may cost
+                move, reserve=Cost(tokens_in=tokens, tokens_out=introducing.TOKENS_MAX)
+            )
+        yield move
 
 
 def _marked(memory: Mapping[str, Any], name: str) -> Iterator[Move]:

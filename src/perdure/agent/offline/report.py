@@ -31,11 +31,19 @@ INDEX_TERMS_PER_FILE = 3
 
 
 def render(
-    listing: Listing, profiles: Mapping[str, Profile], failures: Mapping[str, Mapping[str, Any]], comparison: Comparison
+    listing: Listing,
+    profiles: Mapping[str, Profile],
+    failures: Mapping[str, Mapping[str, Any]],
+    comparison: Comparison,
+    introduction: Mapping[str, str] | None = None,
 ) -> str:
-    """Write the whole page; `failures` are the documents that have no profile, with type and message."""
+    """Write the whole page; `failures` are the documents that have no profile, with type and message.
+
+    `introduction` is what a model has written, as one line without markup, with the model's name.
+    """
     page = _Page(profiles, comparison)
-    parts: list[Iterable[str]] = [_head(listing, profiles, failures, comparison), _overview(comparison["groups"])]
+    head = _head(listing, profiles, failures, comparison)
+    parts: list[Iterable[str]] = [head, _introduction(introduction or {}), _overview(comparison["groups"])]
     parts += [page.group(number, group) for number, group in enumerate(comparison["groups"], start=1)]
     parts += [_pairs(comparison["alike"]), page.single(), page.index(), _failures(failures)]
     return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines) + "\n"
@@ -136,6 +144,13 @@ def _head(
     guessed = [f"`{name}` ({profiles[name]['encoding']})" for name in sorted(profiles) if _is_guess(profiles[name])]
     if guessed:
         yield f"- not UTF-8, read as: {', '.join(guessed)}"
+
+
+def _introduction(introduction: Mapping[str, str]) -> Iterator[str]:
+    if introduction.get("text"):
+        yield f"Written by {name_of(introduction['model'])}, a language model, and not checked:"
+        yield ""
+        yield f"> {introduction['text']}"
 
 
 def _overview(groups: Sequence[Group]) -> Iterator[str]:

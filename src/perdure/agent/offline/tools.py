@@ -45,10 +45,15 @@ def compare_documents(documents: dict[str, dict[str, Any]]) -> Comparison:
 
 
 @tool(effect="pure")
-def compose_digest(listing: Listing, documents: dict[str, dict[str, Any]], comparison: Comparison) -> str:
-    """Write the digest as text."""
+def compose_digest(
+    listing: Listing,
+    documents: dict[str, dict[str, Any]],
+    comparison: Comparison,
+    introduction: dict[str, str] | None = None,
+) -> str:
+    """Write the digest as text; `introduction` is what a model has written, and which one it was."""
     failures = {name: entry["failed"] for name, entry in documents.items() if "failed" in entry}
-    return render(listing, _profiles(documents), failures, comparison)
+    return render(listing, _profiles(documents), failures, comparison, introduction)
 
 
 @tool(effect="workspace", paths=("{name}",))

@@ -406,6 +406,10 @@ class Follower(Sequencer):
                 is_cancellation, stop = False, StopRequested(self.session.task, "cancel", by)
             case e.TaskParkedEntry(until=until, reason=reason):
                 is_cancellation, stop = False, StopRequested(self.session.task, "park", reason, str(until))
+            case e.QuestionAsked(question=text, budget=budget) | e.TaskFailedEntry(reason=text, budget=budget) if (
+                budget
+            ):
+                is_cancellation, stop = False, StopRequested(self.session.task, "limit", text, budget)
             case _:
                 return False
         if after is not head.payload and not is_cancelled(head.payload):

@@ -291,7 +291,8 @@ async def _come_to_program(walk: Walk) -> bool:
 def _was_unattended(record: Record) -> bool:
     """Whether the task was failed where a person would have been asked; the setting itself is not on record."""
     found = (bytes(entry.payload.decision) for entry in record.entries if isinstance(entry.payload, e.DecisionTaken))
-    return any(b'"type":"abandon"' in raw for raw in found)
+    at_budget = (one.payload.budget for one in record.entries if isinstance(one.payload, e.TaskFailedEntry))
+    return any(b'"type":"abandon"' in raw for raw in found) or any(at_budget)
 
 
 def _asks_where_it_failed(replayed: Replayed) -> bool:

@@ -18,18 +18,17 @@ import msgspec
 
 from perdure.limits import COMMAND_END_S, COMMAND_TMP_BYTES, MIB
 
-UID: Final = "1000"  # inside, whoever runs it outside
+UID: Final = "1000"  # inside, whoever runs it outside; called "agent" in `etc/`
 HOST: Final = "sandbox"
 
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-# No more of /etc than programs look for: no passwords, no settings of services, nothing about this machine's owner.
+# No more of /etc than programs look for: no passwords, no settings of services, nobody's name.
 _ETC: Final = (
     "alternatives",
     "bash.bashrc",
     "ca-certificates",
     "ca-certificates.conf",
     "fonts",
-    "group",
     "host.conf",
     "java-17-openjdk",
     "java-21-openjdk",
@@ -41,7 +40,6 @@ _ETC: Final = (
     "mime.types",
     "nsswitch.conf",
     "os-release",
-    "passwd",
     "pki/ca-trust",
     "pki/tls/certs",
     "profile",
@@ -52,10 +50,13 @@ _ETC: Final = (
     "terminfo",
     "timezone",
 )
+_OUR_ETC: Final = os.path.join(os.path.dirname(__file__), "etc")
 _ETC_OF_NETWORK: Final = ("gai.conf", "hosts", "resolv.conf")
 _READ_ONLY_IN_WORKSPACE: Final = (".git/config", ".git/hooks")  # what is written there runs outside, by the next git
+# A shell is the first process inside, and all others end with it. bubblewrap's own would be one too many: it comes from
+# outside of the walls, and who is root there could write to its file through /proc/1/exe.
 # `ulimit` has two names for the number of processes. Inside its own user namespace a count begins at nought.
-_LIMIT_AND_RUN: Final = '{ ulimit -u "$0" || ulimit -p "$0"; } 2>/dev/null; exec "$@"'
+_LIMIT_AND_RUN: Final = '{ ulimit -u "$0" || ulimit -p "$0"; } 2>/dev/null; "$@"; exit "$?"'
 
 
 class Bubblewrap(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +108,14 @@ def wrap(
 
 def _walls(*, network: bool) -> list[str]:
     told = ["--unshare-all", "--unshare-user", "--disable-userns", "--uid", UID, "--gid", UID, "--hostname", HOST]
-    return [*told, "--die-with-parent", "--new-session", "--clearenv", *(["--share-net"] if network else [])]
+    return [
+        *told,
+        "--die-with-parent",
+        "--new-session",
+        "--as-pid-1",
+        "--clearenv",
+        *(["--share-net"] if network else []),
+    ]
 
 
 def _system(*, network: bool) -> list[str]:
@@ -120,6 +128,8 @@ def _system(*, network: bool) -> list[str]:
             told += ["--ro-bind", place, place]
     for name in (*_ETC, *(_ETC_OF_NETWORK if network else ())):
         told += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for name in ("group", "passwd"):
+        told += ["--ro-bind", os.path.join(_OUR_ETC, name), f"/etc/{name}"]
     # Who is root outside is root to /proc/sys, whatever he is called inside: he could say what a crash runs, as root.
     told += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
     for place, size_bytes in (("/tmp", COMMAND_TMP_BYTES), ("/var/tmp", MIB), ("/dev/shm", COMMAND_TMP_BYTES)):  # noqa: S108 - private ones

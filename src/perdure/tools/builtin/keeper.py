@@ -35,6 +35,8 @@ KIB = 1024
 CANNOT_RUN = 127  # as shells say it
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}  # number of the system call
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 _OVER = frozenset("ZXx")
 
 _asked_to_end = False
@@ -77,9 +79,13 @@ def _hear_signals() -> int:
     heard, told = os.pipe()
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _look_up)
     signal.signal(signal.SIGTERM, _ask_to_end)
     return heard
+
+
+def _look_up(_signum: int, _frame: FrameType | None) -> None:
+    """A signal that is handled is told by the pipe; one that is not would not be."""
 
 
 def _ask_to_end(_signum: int, _frame: FrameType | None) -> None:
@@ -114,6 +120,7 @@ def _become(order: Mapping[str, Any], keeper: int, others: int, group: str) -> N
             _write(f"{group}/cgroup.procs", "0")
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _leave_keys_behind()
         if not order["is_isolated"]:  # bubblewrap sees to that itself
             _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         if os.getppid() != keeper:
@@ -126,9 +133,10 @@ def _become(order: Mapping[str, Any], keeper: int, others: int, group: str) -> N
         os.chdir(order["cwd"])
         _limit(order["limits"], 0 if order["is_isolated"] else others)
         os.execve(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - that is what it is for
-    except OSError as error:
-        os.write(OUTPUT, f"{order['argv'][0]}: {error.strerror}\n".encode())
-    os._exit(CANNOT_RUN)
+    except (OSError, ValueError) as error:
+        os.write(OUTPUT, f"{order['argv'][0]}: {error}\n".encode())
+    finally:
+        os._exit(CANNOT_RUN)  # whatever was raised: there must not be two of this process
 
 
 def _input(text: str | None) -> int:
@@ -180,6 +188,13 @@ def _owner(pid: int) -> int:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return -1
+
+
+def _leave_keys_behind() -> None:
+    """Begin a session keyring of its own: what the kernel keeps for this session (tickets, passwords) stays here."""
+    call = _KEYCTL.get(os.uname().machine) if sys.platform == "linux" else None
+    if call is not None:
+        ctypes.CDLL(None).syscall(call, _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import importlib.util
 import json
 import logging
 import os
@@ -40,7 +41,7 @@ from perdure.limits import (
     COMMAND_TASKS_MAX,
     MIB,
 )
-from perdure.tools.builtin import bubblewrap, keeper
+from perdure.tools.builtin import bubblewrap
 
 log: Final = logging.getLogger("perdure")
 
@@ -115,6 +116,8 @@ async def run(order: Order, settings: Mapping[str, Any]) -> Ran:
     Raises CommandOutOfTime, SandboxUnavailable (the settings ask for a sandbox, and there is none), WorkspaceInvalid.
     When it is cancelled, everything is ended before it raises.
     """
+    if os.name != "posix":
+        raise SandboxUnavailable("programs are watched and ended on Linux and macOS only")
     isolation = isolation_of(settings)
     if not isolation.is_isolated:
         _warn_or_refuse(isolation, settings)
@@ -146,7 +149,7 @@ async def _to_its_end(ended: asyncio.Future[Ran], running: _Running) -> Ran:
 
 def _warn_or_refuse(isolation: Isolation, settings: Mapping[str, Any]) -> None:
     if settings.get("sandbox") == "required":
-        raise SandboxUnavailable(isolation.reason)
+        raise SandboxUnavailable(f"the setting `sandbox` is 'required', and {isolation.reason}")
     _warn_once(isolation.reason)
 
 
@@ -182,7 +185,7 @@ class _Running:
         if os.path.realpath(workspace) == os.sep:
             raise WorkspaceInvalid(workspace, "programs would have the whole system to write to; name a folder in it")
         os.makedirs(workspace, exist_ok=True)
-        folder = os.path.join(workspace, order.folder)
+        folder = os.path.join(workspace, order.folder) if order.folder else workspace
         private = "" if self._isolation.is_isolated else tempfile.mkdtemp(prefix="perdure-")
         try:
             with self._start(workspace, folder, private or _PRIVATE_TMP) as process:
@@ -213,7 +216,7 @@ class _Running:
             "limits": msgspec.to_builtins(order.limits),
             "is_isolated": isolation.is_isolated,
         }
-        process = _spawn([sys.executable, "-I", "-S", keeper.__file__])
+        process = _spawn([sys.executable, "-I", "-S", _keeper()])
         with contextlib.suppress(BrokenPipeError):  # one that has failed already says why at its end
             stdin = _pipe(process.stdin)
             stdin.write(json.dumps(told).encode() + b"\n")
@@ -333,16 +336,26 @@ def _environment(tmp: str, *, has_network: bool) -> dict[str, str]:
     }
 
 
+def _keeper() -> str:
+    """Return the file of the keeper. It is not imported: a program of its own, for systems that have `resource`."""
+    found = importlib.util.find_spec("perdure.tools.builtin.keeper")
+    if found is None or found.origin is None:
+        raise UsageError("perdure is not installed as files, and programs are kept by one of them: install it anew")
+    return found.origin
+
+
 def _spawn(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process that belongs to the running tool's task; called outside of one, to nobody."""
     from perdure.engine.spawning import spawn
 
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    pipes |= {"env": {}, "cwd": os.sep}  # the keeper needs nothing; a file in the workspace must not change it
+    # The keeper needs nothing of an environment, and a file in the workspace must not change what it is.
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    options: dict[str, Any] = {**pipes, "env": {}, "cwd": os.sep}
     try:
-        return spawn(argv, **pipes)
+        started: subprocess.Popen[bytes] = spawn(argv, **options)
     except UsageError:
-        return subprocess.Popen(argv, start_new_session=True, **pipes)  # noqa: S603 - the caller's own business
+        started = subprocess.Popen[bytes](argv, start_new_session=True, **options)
+    return started
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -33,10 +33,9 @@ async def execute_shell(
     timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
     working_dir: str = "",
 ) -> Ran:
-    """Run a shell command in the workspace and return its exit code and output. It cannot ask for input.
+    """Run a shell command without input, for `timeout` seconds (1 to 600) at most; return exit code and output.
 
-    `timeout`: seconds it may take, 600 at most. `working_dir`: a folder of the workspace. Nothing that it starts in the
-    background outlives it.
+    It starts in the workspace, or in its folder `working_dir`. What it leaves in the background ends with it.
     """
     folder = _folder(working_dir, workspace)
     shell = shutil.which("bash") or "/bin/sh"
@@ -51,10 +50,7 @@ async def execute_python_code(
     settings: dict[str, Any],
     timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
 ) -> Ran:
-    """Run Python code in the workspace and return its exit code and output; use print to see values.
-
-    `timeout`: seconds it may take, 600 at most.
-    """
+    """Run Python code in the workspace, for `timeout` seconds (1 to 600) at most; print what you want to see."""
     order = Order(argv=(sys.executable, "-B", "-"), workspace=workspace, text=code, limits=_limits(timeout))
     return await sandbox.run(order, settings)
 
@@ -67,10 +63,7 @@ async def execute_python_file(
     args: Sequence[str] | str = (),
     timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
 ) -> Ran:
-    """Run a Python file of the workspace with arguments, and return its exit code and output.
-
-    `timeout`: seconds it may take, 600 at most.
-    """
+    """Run a Python file of the workspace, for `timeout` seconds (1 to 600) at most; return exit code and output."""
     name = _inside("execute_python_file", filename, workspace)
     given = shlex.split(args) if isinstance(args, str) else args
     order = Order(argv=(sys.executable, "-B", name, *given), workspace=workspace, limits=_limits(timeout))

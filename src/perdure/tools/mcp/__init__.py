@@ -5,6 +5,7 @@
 | `config.py` | the file that names servers, and the variables in it |
 | `effects.py` | what a server's hints, or the operator's word, make of a tool |
 | `rendering.py` | what a server answers, as text |
+| `failures.py` | what an error means for the call that came back with it |
 | `connection.py` | one server: opened, watched, opened again, closed |
 | `servers.py` | all of them: `mcp_tools` |
 """

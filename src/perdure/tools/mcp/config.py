@@ -59,7 +59,7 @@ def read_servers(path: str, environ: Mapping[str, str]) -> tuple[ServerConfig, .
             content: object = json.load(file)
     except (OSError, ValueError) as error:
         raise ConfigInvalid(path, f"cannot be read: {error}") from error
-    listed = content.get("mcpServers") if isinstance(content, dict) else None
+    listed = cast("dict[str, object]", content).get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(listed, dict):
         raise ConfigInvalid(path, 'names no servers; write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}')
     found = (_read(path, name, row) for name, row in cast("dict[str, object]", listed).items())

@@ -14,14 +14,15 @@ import contextvars
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, cast
 
 from perdure.errors import ServerLost, ServerRefused, ServerUnavailable
 from perdure.limits import MCP_CLOSE_S, MCP_OPEN_S, MCP_PAGES_MAX, MCP_STDERR_BYTES, MCP_TOOLS_MAX
 from perdure.tools.mcp.config import ServerConfig, filled, secrets_of
+from perdure.tools.mcp.failures import CLOSED, Told, meaning
 from perdure.tools.mcp.rendering import render
 from perdure.tools.recording import classify_error
 
@@ -33,12 +34,6 @@ _log = logging.getLogger(__name__)
 
 EFFECT_KEY: Final = "perdure/effectKey"  # in `_meta` of a call that may be sent again
 _READ_BYTES: Final = 16 * 1024
-# Codes of JSON-RPC and of MCP that say that the call was wrong, and so that nothing was done.
-_WRONG_CALL: Final = frozenset({-32601, -32602, -32002, -32003, -32004, -32020, -32021, -32022, -32042})
-_WRONG_BYTES: Final = frozenset({-32700, -32600})  # the same; over HTTP also what the client makes of an odd answer
-_LATE: Final = -32001
-_CLOSED: Final = "Connection closed"  # what the client says where the connection ended; the code is used for much
-_FORGOTTEN: Final = "Session terminated"
 _HTTP_READ_S: Final = 300.0  # between two pieces of a stream, as the client library has it
 _HTTP_S: Final = 30.0
 
@@ -177,7 +172,7 @@ class _Life:
                 await self._lost.wait()
 
     @contextlib.asynccontextmanager
-    async def _transport(self) -> AsyncIterator[Any]:
+    async def _transport(self) -> AsyncGenerator[Any]:
         """Give the streams of the server, the reading one watched."""
         server = filled(self._config, self._environ)
         async with contextlib.AsyncExitStack() as stack:
@@ -195,7 +190,7 @@ class _Life:
             return await stack.enter_async_context(stdio_client(parameters, errlog=errors))
 
     @contextlib.contextmanager
-    def _listening(self) -> Iterator[TextIO]:
+    def _listening(self) -> Generator[TextIO]:
         """Give a file to which the server writes its complaints; their end is kept, for people."""
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
@@ -223,19 +218,15 @@ class _Life:
 
     # --- what it means ---
     async def _meaning(self, tool: str, error: MCPError, *, is_free: bool) -> Exception:
-        """Return what an error of the client or the server means for a call: not sent, refused, or nobody knows."""
-        server, said = self._config.name, str(error)
-        if said == _FORGOTTEN:
-            self._lost.set()
-            return ServerUnavailable(server, "it has forgotten this session; the next call opens another")
-        if self.is_over or said == _CLOSED:
+        """Return what an error of the client or the server means for a call."""
+        said = str(error)
+        if self.is_over or said == CLOSED:
             return await self._meaning_of_end(tool)
-        if error.code == _LATE:
-            return ServerLost(server, tool, self.masked(said))
-        is_told_by_it = error.code in _WRONG_BYTES and self._config.transport == "stdio"
-        if is_free or is_told_by_it or error.code in _WRONG_CALL:
-            return ServerRefused(server, tool, self.masked(said), classify_error(error).failure_class)
-        return ServerLost(server, tool, f"it answers with an error of its own: {self.masked(said)}")
+        told = Told(code=error.code, text=self.masked(said), failure_class=classify_error(error).failure_class)
+        found = meaning(self._config, tool, told, is_free=is_free)
+        if isinstance(found, ServerUnavailable):
+            self._lost.set()
+        return found
 
     async def _meaning_of_end(self, tool: str) -> Exception:
         """A server that is gone: where not even a connection was made, this call, if it was alone, never went out."""
@@ -324,9 +315,7 @@ def _is_unconnected(error: BaseException) -> bool:
     """Whether nothing but connecting failed."""
     import httpx2
 
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_unconnected, error.exceptions))
-    return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+    return all(isinstance(one, httpx2.ConnectError | httpx2.ConnectTimeout) for one in _members(error))
 
 
 async def _list(client: Client) -> dict[str, mcp_types.Tool]:
@@ -344,6 +333,13 @@ async def _list(client: Client) -> dict[str, mcp_types.Tool]:
 
 def _text_of(error: BaseException) -> str:
     """Return what the first error inside of groups says."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) or type(error).__name__
+    first = _members(error)[0]
+    return str(first) or type(first).__name__
+
+
+def _members(error: BaseException) -> list[BaseException]:
+    """Return the errors inside of groups, or the one that is none."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return [member for inner in group.exceptions for member in _members(inner)]

@@ -9,7 +9,7 @@ The two answers are those of every tool (`model/effect.py`), and the hints speak
 | neither, or no hints | `retry` | `irreversible`: never sent again by itself; interrupted, it is in doubt |
 | `destructiveHint`, either way | `undo` | nothing: what a server adds or destroys, MCP has no way to take back |
 
-A hint is what the server says of itself. Background: docs/decisions/0015.
+A hint is what the server says of itself. Background: docs/decisions/0016.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from perdure.errors import ServerUnavailable
-from perdure.model.effect import EffectKey
+from perdure.errors import ConfigInvalid, ServerUnavailable
+from perdure.model.effect import PRESETS, EffectKey
 from perdure.tools.declare import Tool, tool
 from perdure.tools.mcp.config import EVERY, ServerConfig, Word, read_servers
 from perdure.tools.mcp.connection import Connection
@@ -48,6 +48,20 @@ class McpServers:
         for connection, (listed, problem) in zip(self._connections, opened, strict=True):
             self.problems += (problem,) if problem else _unmet(connection.config, listed)
             self.tools += tuple(_declare(connection, one) for one in listed)
+
+    def __getitem__(self, name: str) -> Tool[..., Any]:
+        """Return the tool of that name, as in `servers["desk__stamp"]`. Raises ConfigInvalid with those there are."""
+        found = {tool.name: tool for tool in self.tools}
+        if name not in found:
+            there = "; ".join([f"no tool {name!r}; there are {', '.join(found) or 'none'}", *self.problems])
+            raise ConfigInvalid("MCP servers", there)
+        return found[name]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """End all servers. Closing twice does nothing."""
@@ -97,15 +111,15 @@ def _unmet(config: ServerConfig, listed: Iterable[mcp_types.Tool]) -> tuple[str,
 def _declare(connection: Connection, listed: mcp_types.Tool) -> Tool[..., Any]:
     config, name = connection.config, _name(connection.config.name, listed.name)
     effect = effect_of(listed.name, listed.annotations, config.effects)
-    declared: Tool[..., Any] = tool(
-        effect=effect,
+    declare = tool(
+        effect=PRESETS[effect],
         name=name,
         timeout_s=config.timeout_s,
         provider=f"mcp:{_clean(config.name)}",
         source=effect == "pure",
         schema=_schema(listed),
-    )(_function(connection, listed, name, effect))
-    return declared
+    )
+    return cast("Tool[..., Any]", declare(_function(connection, listed, name, effect)))
 
 
 def _function(connection: Connection, listed: mcp_types.Tool, name: str, effect: Word) -> Any:  # noqa: ANN401 - by effect

@@ -139,8 +139,9 @@ def _ask_ddgs(query: str, count: int) -> list[dict[str, Any]]:
     import ddgs
     from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 
+    library: Any = ddgs  # its class has no types that can be read
     try:
-        return ddgs.DDGS(timeout=_ENGINE_S).text(query, max_results=count)
+        return cast("list[dict[str, Any]]", library.DDGS(timeout=_ENGINE_S).text(query, max_results=count))
     except RatelimitException as error:
         raise SearchFailed("ddgs", f"too many searches: {error}", "throttled") from error
     except TimeoutException as error:

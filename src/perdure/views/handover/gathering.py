@@ -125,7 +125,8 @@ class _Packer:
 # Fields that are those of `show`, and short.
 _AS_SHOWN: Final = (
     "task", "name", "status", "person", "holder", "until", "driver", "workspace", "attempt", "branch", "entries",
-    "started_at", "changed_at", "failures_max", "actions", "failed_actions",
+    "started_at", "changed_at", "failures_max", "actions", "failed_actions", "money", "tokens_in", "tokens_out",
+    "worked_s", "budget",
 )  # fmt: skip
 
 

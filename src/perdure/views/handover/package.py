@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.views.showing import Pending
+from perdure.views.showing import Limit, Pending
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -175,6 +175,11 @@ class Handover(_Part, frozen=True, kw_only=True):
     failures_max: int = 0
     actions: int = 0
     failed_actions: int = 0
+    money: tuple[str, ...] = ()  # spent, one amount per currency
+    tokens_in: int = 0
+    tokens_out: int = 0
+    worked_s: float = 0.0
+    budget: tuple[Limit, ...] = ()
     decisions: tuple[Decided, ...] = ()
     rollbacks: tuple[WentBack, ...] = ()
     circles: tuple[Circle, ...] = ()

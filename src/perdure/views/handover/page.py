@@ -57,6 +57,8 @@ def _facts(one: Handover) -> str:
         ("started", one.started_at),
         ("changed", one.changed_at),
         ("result", one.result),
+        ("spent", _spent(one)),
+        *(("budget", limit.text) for limit in one.budget),
     )
     lines = [f"- {title}: {_code(text)}" for title, text in rows if text]
     lines.append(
@@ -64,6 +66,11 @@ def _facts(one: Handover) -> str:
         f"{one.failed_actions} of them failed; {one.failures_counted} of {one.failures_max} failures counted"
     )
     return "\n".join(lines)
+
+
+def _spent(one: Handover) -> str:
+    tokens = f"{one.tokens_in} tokens in, {one.tokens_out} out" if one.tokens_in or one.tokens_out else ""
+    return ", ".join(filter(None, (" + ".join(one.money), tokens)))
 
 
 # --- where it stands ------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ def _first(row: Row, fold: Fold, pending: tuple[Pending, ...]) -> Iterator[Way]:
         return
     if not row.is_unfinished:
         if row.standing == "failed":
-            yield Way(command=f"perdure resume {name} --again", does="it is opened again and goes on")
+            line, more = next_command(row, budget=ledger.budget_asked), " with more" if ledger.budget_asked else ""
+            yield Way(command=line, does=f"it is opened again and goes on{more}")
         return
     for one in pending:
         if one.settle:
@@ -49,12 +50,15 @@ def _first(row: Row, fold: Fold, pending: tuple[Pending, ...]) -> Iterator[Way]:
     if awaiting.waits_for_word(ledger):
         does = "its program is told TEXT (`task.advice`, `task.messages`, `task.brief()`), and all counts begin anew"
         yield Way(command=f"perdure answer {name} TEXT", does=does)
-    line = next_command(row)
+    line = next_command(row, budget=ledger.budget_asked)
+    if ledger.budget_asked:
+        does = "its budget is raised to that in all (`+` adds to it); it goes on with the call that did not fit"
+        yield Way(command=f"perdure resume {name} --budget {shlex.quote(ledger.budget_asked)}", does=does)
     if row.summary.driver == "inline":
         yield Way(command=line, does=_INLINE)
     elif row.standing == "half fork":
         yield Way(command=line, does="whoever made this fork was killed before it was whole")
-    else:
+    elif not ledger.budget_asked:
         yield Way(command=f"perdure resume {name}", does="it goes on from where it stands; after an answer, type this")
 
 

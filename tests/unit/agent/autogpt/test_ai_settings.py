@@ -93,3 +93,10 @@ def test_permissions_have_lists_and_nothing_else(path):
     path.write_text("permissions:\n  deny: [[a]]\n", "utf-8")
     with pytest.raises(ConfigInvalid, match=r"permissions.deny\[0\]: must be text, not a list"):
         read_permissions(str(path))
+
+
+def test_a_pattern_that_is_none_is_refused_with_file_and_key(path):
+    """A rule that nobody can read protects nobody."""
+    path.write_text("permissions:\n  deny: [sudo]\n", "utf-8")
+    with pytest.raises(ConfigInvalid, match=r"permissions.deny: permission 'sudo' is no pattern of calls"):
+        read_permissions(str(path))

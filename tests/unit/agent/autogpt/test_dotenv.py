@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.agent.autogpt.dotenv import read_dotenv
+from perdure.agent.autogpt.dotenv import read_dotenv, read_keys
 from perdure.agent.autogpt.table import ENV, ENV_ROWS
 from perdure.codec.redact import redact_text
 from perdure.errors import ConfigInvalid
@@ -189,6 +189,16 @@ def test_no_key_of_the_environment_goes_to_an_address_of_a_file(read, address, k
     assert {variable: "http://h/v1", key: "of-the-file"} == dict(pair)
     shell = {key: "of-the-shell", variable: "http://s/v1"}
     assert {} == dict(read(f"{own}{address}=http://h/v1\n{key}=of-the-file", **shell).variables)
+
+
+def test_a_resume_takes_keys_and_nothing_else(tmp_path):
+    """Settings are on record, so a wrong one stops nothing; no key of the shell goes to an address of the file."""
+    assert {} == dict(read_keys(str(tmp_path), {}))
+    (tmp_path / ".env").write_text("SMART_LLM=who-knows\nnot a line\nOPENAI_API_BASE_URL=http://h/v1", "utf-8")
+    assert {} == dict(read_keys(str(tmp_path), {"OPENAI_API_KEY": "of-the-shell"}))
+    (tmp_path / ".env").write_text("OPENAI_API_BASE_URL=http://h/v1\nOPENAI_API_KEY=of-the-file", "utf-8")
+    pair = {"OPENAI_API_BASE_URL": "http://h/v1", "OPENAI_API_KEY": "of-the-file"}
+    assert pair == dict(read_keys(str(tmp_path), {"OPENAI_API_KEY": "of-the-shell"}))
 
 
 def test_an_address_of_a_provider_that_is_not_asked_is_not_looked_at(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from perdure.agent.autogpt import inherit, inherit_agent
 from perdure.agent.settings import AgentSettings
+from perdure.core.permissions import Permissions, judge
 from perdure.errors import ConfigInvalid, UsageError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "autogpt"
@@ -112,6 +113,22 @@ def test_the_project_of_an_agent_gives_keys_and_permissions(agent, tmp_path):
     assert ("openai:gpt-4o", 0.0) == (found.settings.model, found.settings.temperature)
     assert (("finish(**)",), ("read_file(**.env)",)) == (found.settings.allow, found.settings.deny)
     assert {"OPENAI_API_KEY": "k"} == dict(found.variables)
+
+
+@pytest.mark.parametrize(
+    ("lines", "outcomes"),
+    [
+        ("SHELL_DENYLIST=sudo,su", ["ask", "ask", "deny", "deny"]),
+        ("SHELL_COMMAND_CONTROL=allowlist\nSHELL_ALLOWLIST=ls,cat", ["ask", "deny", "deny", "deny"]),
+    ],
+)
+def test_the_lists_of_the_shell_judge_calls(tmp_path, lines, outcomes):
+    """A program on the denylist is refused, also behind another; with an allowlist every other one is."""
+    (tmp_path / ".env").write_text(lines, "utf-8")
+    settings = inherit(str(tmp_path), {}).settings
+    permissions = Permissions(allow=settings.allow, deny=settings.deny, only=settings.only)
+    calls = ("ls -l", "python3 x.py", "sudo ls", "ls; su")
+    assert outcomes == [judge(permissions, "execute_shell", {"command_line": c}, "/w").outcome for c in calls]
 
 
 def test_a_given_model_takes_the_place_of_those_of_the_state(agent):

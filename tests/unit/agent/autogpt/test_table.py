@@ -71,7 +71,10 @@ PROFILE_OBEYED = {
     ),
 }
 PERMISSIONS_OBEYED = {
-    "permissions.allow": ("permissions:\n  allow: ['finish(**)']", {"allow": ("finish(**)",)}),
+    "permissions.allow": (
+        "permissions:\n  allow: ['finish(**)', 'read_file({workspace}/./*)']",
+        {"allow": ("finish(**)", "read_file({workspace}/*)")},
+    ),
     "permissions.deny": ("permissions:\n  deny: ['read_file(**.env)']", {"deny": ("read_file(**.env)",)}),
 }
 STATE_OBEYED = {

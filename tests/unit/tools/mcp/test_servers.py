@@ -89,6 +89,17 @@ def test_a_tool_is_offered_and_fitted_by_the_schema_of_its_server(tmp_path):
     assert {"n": 2} == json.loads(using(named(tmp_path), look))
 
 
+def test_a_tool_that_no_server_has_is_refused_with_those_there_are(tmp_path):
+    """And with the servers that are not there."""
+
+    async def look(tools, servers):
+        assert tools["desk__look"] is servers["desk__look"]
+        with pytest.raises(ConfigInvalid, match=r"no tool 'desk__lok'; there are desk__look, .*has no tool 'x'"):
+            servers["desk__lok"]
+
+    using(named(tmp_path, effects={"x": "pure"}), look)
+
+
 def test_the_effect_key_goes_with_a_call_that_may_be_sent_again(tmp_path):
     """In `_meta`, where a server that knows it can drop the second; with other calls nothing goes."""
 
