@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,12 @@ def is_alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+def ends(pid: int) -> bool:
+    """Whether that process is gone, or goes within some seconds: it sees the end of its stdin."""
+    for _ in range(500):
+        if not is_alive(pid):
+            return True
+        time.sleep(0.02)
+    return False

@@ -14,7 +14,7 @@ import pytest
 import perdure
 from perdure.tools.mcp import mcp_tools
 from tests.crash.forked import live
-from tests.mcp.servers import hold, kill_held, ledger, named
+from tests.mcp.servers import ends, hold, kill_held, ledger, named
 from tests.worlds import IMPATIENT, Play, World
 
 
@@ -99,6 +99,7 @@ def test_a_process_that_is_killed_in_mid_call_goes_on_by_the_effect(tmp_path, to
     assert 0 == live(run, tmp_path, "")
     lines = ledger(tmp_path)
     assert count == len(lines)
+    assert all(ends(int(line[3])) for line in lines)
     assert 1 == len({line[2] for line in lines})
     assert (tool == "desk__send" and point == "after_effect:1") == (tmp_path / "asked").exists()
 

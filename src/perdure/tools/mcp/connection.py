@@ -259,7 +259,7 @@ class _Life:
 
 
 class _Watched:
-    """A stream of what a server says that tells when it ends."""
+    """A stream of what a server says that tells when it is left: the client does so as soon as it ends."""
 
     def __init__(self, stream: Any, ended: asyncio.Event) -> None:  # noqa: ANN401 - the client's `ReadStream`
         self._stream = stream
@@ -279,11 +279,7 @@ class _Watched:
         return self
 
     async def __anext__(self) -> Any:  # noqa: ANN401 - as above
-        try:
-            return await self._stream.__anext__()
-        except StopAsyncIteration:
-            self._ended.set()
-            raise
+        return await self._stream.__anext__()
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()

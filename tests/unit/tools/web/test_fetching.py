@@ -304,6 +304,13 @@ def test_a_redirect_into_a_private_network_is_refused(monkeypatch):
     assert 1 == len(asked_outside)
 
 
+@pytest.mark.parametrize("target", ["ftp://host.example/", "file:///etc/passwd", "http://me:hunter2@127.0.0.1:9/"])
+def test_a_redirect_to_what_is_not_asked_is_refused(target):
+    """As if it had been given."""
+    error, _ = failed({"/": redirect(target)}, AddressRefused)
+    assert "hunter2" not in str(error)
+
+
 def test_the_connection_goes_to_the_address_that_was_judged(monkeypatch):
     """A name that leads elsewhere a moment later leads nowhere else: it is looked up once."""
     looked = []
