@@ -7,13 +7,12 @@ What it thinks with is opened when the program is called, and closed when that c
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from perdure.agent.kit import Kit, OpenModel, strategies_of
+from perdure.agent.kit import OpenModel, strategies_of
 from perdure.agent.loop import follow
 from perdure.agent.settings import AgentSettings
 from perdure.codec import values
@@ -26,6 +25,10 @@ from perdure.model.entry import Driver
 from perdure.model.strategy import Strategy
 from perdure.ports import Model
 from perdure.tools import Tool, tool
+
+if TYPE_CHECKING:
+    from perdure.agent.kit import Kit
+    from perdure.agent.outfit import Opened
 
 PLANNED: Final = (OFFLINE, LOCAL)  # models that follow the plan of the offline policy
 
@@ -76,45 +79,56 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             from perdure.agent.offline.policy import OfflinePolicy
 
             return await follow(task, OfflinePolicy(LOCAL if self.settings.model == LOCAL else ""))
+        from perdure.agent.outfit import Opened
         from perdure.agent.policy import ThinkingPolicy
 
-        async with self._kit(await self._settled(task), first) as kit:
-            return await follow(task, ThinkingPolicy(kit))
-
-    async def _settled(self, task: Task) -> AgentSettings:
-        """Return the settings as they are now: those of the start, with all changes since. On record for each call."""
-        before = dict(task.state.get("settings", {}))
-        changes = dict(self.changes)
-
-        @tool(effect="pure", quick=True, name="settings")
-        def settings() -> dict[str, Any]:
-            return {**before, **changes}
-
-        def keep(memory: Any, now: dict[str, Any]) -> None:  # noqa: ANN401 - a view of the state
-            memory["settings"] = now
-
-        now = await task.using(key=f"settings {task.attempt}").act(settings, then=keep)
-        return changed(self.settings, now)
-
-    @asynccontextmanager
-    async def _kit(self, settings: AgentSettings, first: Sequence[Message]) -> AsyncGenerator[Kit]:
-        """Open what the agent works with, close it at the end of the call."""
-        from perdure.agent.outfit import outfit
-
-        tools, offers = outfit(settings, self.tools)
-        opened = self.open_model or self._provider(settings)
-        kit = Kit(settings=settings, open_model=opened, tools=tools, offers=offers, first=tuple(first))
+        opened = Opened(self.open_model or self._provider(), self.tools, os.environ)
         try:
-            yield kit
+            kit = await self._fitted(task, opened, first)
+            return await follow(task, ThinkingPolicy(kit))
         finally:
-            for model, _ in kit.thinkers.values():
-                await model.aclose()
+            await opened.close()
 
-    def _provider(self, settings: AgentSettings) -> OpenModel:
+    async def _fitted(self, task: Task, opened: Opened, first: Sequence[Message]) -> Kit:
+        """Fit out, in one action: with the settings of the start and all changes since, the newest among them."""
+        from perdure.agent.outfit import OUTFIT, from_text, to_text
+
+        before = {**dict(task.state.get("settings", {}))}
+        settings = changed(self.settings, {**before, **self.changes})
+
+        @tool(effect="pure", name=OUTFIT)
+        async def fit_out() -> dict[str, Any]:
+            recorded = await opened.fit_out(settings)
+            return {"settings": {**before, **self.changes}, "outfit": to_text(recorded)}
+
+        def keep(memory: Any, fitted: dict[str, Any]) -> None:  # noqa: ANN401 - a view of the state
+            memory["settings"] = fitted["settings"]
+
+        fitted = await task.using(key=f"{OUTFIT} {task.attempt}").act(fit_out, then=keep)
+        recorded = from_text(fitted["outfit"])
+        for remark in recorded.remarks:
+            await task.note(remark)
+        return opened.kit(changed(self.settings, fitted["settings"]), recorded, first)
+
+    def check(self) -> None:
+        """Raise what stands in the way of a start: a key or an extra that is missing, a tool that is none.
+
+        ConfigInvalid, ExtraMissing, ToolUndeclared, ProgramNotImportable. Sends nothing.
+        """
+        if self.settings.model in PLANNED:
+            return
+        from perdure.agent.outfit import model_names, tools_of
+
+        opened = self.open_model or self._provider()
+        for name in model_names(self.settings):
+            opened(name)
+        tools_of(self.settings, self.tools)
+
+    def _provider(self) -> OpenModel:
         from perdure.llm.opening import open_model
 
         def opened(name: str) -> Model:
-            return open_model(name, base_url=settings.base_url, environ=os.environ)
+            return open_model(name, base_url=self.settings.base_url, environ=os.environ)
 
         return opened
 

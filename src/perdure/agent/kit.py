@@ -13,6 +13,7 @@ import msgspec
 from perdure.agent.settings import AgentSettings
 from perdure.agent.thinking import thinking
 from perdure.model.chat import Message, Offer
+from perdure.model.effect import Effect
 from perdure.model.strategy import Strategy
 from perdure.ports import Model
 from perdure.tools import Tool
@@ -26,11 +27,12 @@ class Kit(msgspec.Struct, kw_only=True):
     """One call of the program has one."""
 
     settings: AgentSettings
-    open_model: OpenModel
+    models: Mapping[str, Model]  # by name
     tools: Mapping[str, Tool[..., Any]]  # by name and alias
     offers: tuple[Offer, ...]  # of the tools that the model may call, in the order in which they are offered
+    effects: Mapping[str, Effect] = {}  # of tools whose effect hangs on settings and machine
     first: tuple[Message, ...] = ()  # what the conversation begins with, behind the brief
-    thinkers: dict[str, tuple[Model, Tool[..., Any]]] = {}  # by name of the model
+    thinkers: dict[str, Tool[..., Any]] = {}  # by name of the model
 
     def thinker(self, strategy: Strategy) -> tuple[Model, Tool[..., Any]]:
         """Return the model that thinks under `strategy`, and the tool that asks it."""
@@ -41,11 +43,10 @@ class Kit(msgspec.Struct, kw_only=True):
         return self._opened(self.settings.fast_model or self.settings.model)
 
     def _opened(self, name: str) -> tuple[Model, Tool[..., Any]]:
-        found = self.thinkers.get(name)
-        if found is None:
-            model = self.open_model(name)
-            found = self.thinkers[name] = (model, thinking(model))
-        return found
+        model = self.models[name]
+        if name not in self.thinkers:
+            self.thinkers[name] = thinking(model)
+        return model, self.thinkers[name]
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:

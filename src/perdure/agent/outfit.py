@@ -1,41 +1,163 @@
-"""Which tools an agent has, and how they are offered to its model."""
+"""What an agent is fitted out with at a call of its program: settings, offers of tools, models. One action, on record.
+
+Opening models and MCP servers is the work of that action, so a replay opens nothing: it takes what is on record, and
+for what is not there a stand-in that is never called. Called by `agent.py`.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from perdure.agent.kit import Kit, OpenModel, strategies_of
 from perdure.agent.people import NAMES
 from perdure.agent.settings import AgentSettings
 from perdure.engine.programs import load_tools
 from perdure.errors import ConfigInvalid, ToolUndeclared
-from perdure.model.chat import Offer
-from perdure.tools import Tool
+from perdure.model.budget import NO_COST, Cost
+from perdure.model.chat import Message, ModelReply, ModelRequest, Offer
+from perdure.model.effect import Effect
+from perdure.ports import Model
+from perdure.tools import Tool, tool
 from perdure.tools.builtin.catalogue import catalogue
+from perdure.tools.builtin.shell import effect_of
 from perdure.tools.offering import offer
 
+if TYPE_CHECKING:
+    from perdure.tools.mcp import McpServers
 
-def outfit(
-    settings: AgentSettings, own: Sequence[Tool[..., Any]]
-) -> tuple[Mapping[str, Tool[..., Any]], tuple[Offer, ...]]:
-    """Return the tools by every name they are called by, and the offers of those that the settings do not leave out.
+OUTFIT: Final = "outfit"
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """What is on record of an outfit, beside the settings."""
+
+    offers: list[Offer]
+    models: dict[str, tuple[str, int]]  # by name: provider, tokens of its window
+    effects: dict[str, Effect]  # of tools whose effect hangs on settings and machine
+    remarks: list[str] = []  # for people
+
+
+class Opened:
+    """What this process has opened: nothing in a replay."""
+
+    def __init__(self, open_model: OpenModel, own: Sequence[Tool[..., Any]], environ: Mapping[str, str]) -> None:
+        self._open_model = open_model
+        self._own = own
+        self._environ = environ
+        self.models: dict[str, Model] = {}
+        self.servers: McpServers | None = None
+        self.tools: Mapping[str, Tool[..., Any]] = {}
+
+    async def fit_out(self, settings: AgentSettings) -> Recorded:
+        """Open what the settings name; return what is to be recorded of it. Raises ConfigInvalid, ExtraMissing."""
+        for name in model_names(settings):
+            self.models[name] = self._open_model(name)
+        if settings.mcp:
+            from perdure.tools.mcp import mcp_tools
+
+            self.servers = await mcp_tools(settings.mcp, self._environ)
+        self.tools = tools_of(settings, (*self._own, *(self.servers.tools if self.servers else ())))
+        hidden = msgspec.to_builtins(settings)
+        one_each = {found.name: found for found in self.tools.values()}
+        return Recorded(
+            offers=[offer(found) for found in one_each.values()],
+            models={name: (model.provider, model.context_tokens) for name, model in self.models.items()},
+            effects={
+                name: effect for name, found in one_each.items() if (effect := effect_of(found, hidden)) != found.effect
+            },
+            remarks=list(self.servers.problems) if self.servers else [],
+        )
+
+    def kit(self, settings: AgentSettings, recorded: Recorded, first: Sequence[Message]) -> Kit:
+        """Return what the policy works with."""
+        tools = dict(self.tools)
+        for one in recorded.offers:
+            tools.setdefault(one["name"], _absent(one))
+        models = {
+            name: self.models.get(name) or Absent(name, provider, window)
+            for name, (provider, window) in recorded.models.items()
+        }
+        return Kit(
+            settings=settings,
+            models=models,
+            tools=tools,
+            offers=tuple(recorded.offers),
+            effects=recorded.effects,
+            first=tuple(first),
+        )
+
+    async def close(self) -> None:
+        """Free all of it."""
+        for model in self.models.values():
+            await model.aclose()
+        if self.servers is not None:
+            await self.servers.close()
+
+
+class Absent:
+    """A model that is on record and not here: its replies are, too."""
+
+    def __init__(self, name: str, provider: str, context_tokens: int) -> None:
+        self.name = name
+        self.provider = provider
+        self.context_tokens = context_tokens
+
+    async def reply(self, request: ModelRequest, heard: Any) -> ModelReply:  # noqa: ANN401, ARG002 - as the port's
+        """Raise ConfigInvalid: nobody can be asked."""
+        raise ConfigInvalid("the agent's model", f"{self.name!r} is not open in this process")
+
+    def estimate(self, request: ModelRequest) -> Cost:  # noqa: ARG002 - nothing is sent
+        """Return nothing."""
+        return NO_COST
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+def model_names(settings: AgentSettings) -> list[str]:
+    """Return the models that an agent may ask, each once."""
+    others = (strategy.model for strategy in strategies_of(settings))
+    return list(dict.fromkeys(filter(None, (settings.model, settings.fast_model, *others))))
+
+
+def tools_of(settings: AgentSettings, own: Sequence[Tool[..., Any]]) -> Mapping[str, Tool[..., Any]]:
+    """Return the tools that the settings do not leave out, by every name they are called by.
 
     Raises ToolUndeclared for one of `own` that is not declared, ConfigInvalid for a name in the settings that is none.
     """
     tools: dict[str, Tool[..., Any]] = dict(catalogue())
     for module in settings.own_tools:
         tools |= load_tools(module, settings.folder)
-    for tool in own:
-        if not isinstance(tool, Tool):
-            raise ToolUndeclared(getattr(tool, "__name__", repr(tool)))
-        tools |= dict.fromkeys((tool.name, *tool.aliases), tool)
-    unknown = [name for name in (*settings.tools, *settings.left_out) if name not in tools and name not in NAMES]
+    for one in own:
+        if not isinstance(one, Tool):
+            raise ToolUndeclared(getattr(one, "__name__", repr(one)))
+        tools |= dict.fromkeys((one.name, *one.aliases), one)
+    unknown = [name for name in settings.tools if name not in tools and name not in NAMES]
     if unknown:
-        raise ConfigInvalid(
-            "the agent's tools", f"there is no tool {unknown[0]!r}; there are {', '.join(sorted(tools))}"
-        )
-    wanted = {tools[name].name for name in settings.tools if name in tools} or {tool.name for tool in tools.values()}
+        raise ConfigInvalid("the agent's tools", f"there is no {unknown[0]!r}; there are {', '.join(sorted(tools))}")
+    wanted = {tools[name].name for name in settings.tools if name in tools} or {found.name for found in tools.values()}
     left_out = {tools[name].name if name in tools else name for name in settings.left_out}
-    offered = {tool.name: tool for tool in tools.values() if tool.name in wanted - left_out}
-    known = {name: tool for name, tool in tools.items() if tool.name in offered}
-    return known, tuple(offer(tool) for tool in offered.values())
+    return {name: found for name, found in tools.items() if found.name in wanted - left_out}
+
+
+def to_text(recorded: Recorded) -> str:
+    """Return one text: as a leaf of its own it is stored once, however often the program is called."""
+    return msgspec.json.encode(recorded).decode()
+
+
+def from_text(text: str) -> Recorded:
+    """Return what `to_text` was given."""
+    return msgspec.convert(json.loads(text), Recorded)
+
+
+def _absent(one: Offer) -> Tool[..., Any]:
+    """Return a tool that is on record and not here: a server that does not answer, or a replay elsewhere."""
+
+    def absent(arguments: dict[str, Any]) -> str:  # noqa: ARG001 - they go nowhere
+        raise ConfigInvalid("the agent's tools", f"{one['name']!r} is not there now; it was when it was offered")
+
+    return tool(effect="irreversible", name=one["name"], schema=one["schema"])(absent)

@@ -20,7 +20,6 @@ from perdure.errors import ArgumentsUnfit
 from perdure.model import chat
 from perdure.model.move import Act, AskAll, Judge, Move, PolicyView, Remember, Say, Together
 from perdure.tools import Tool
-from perdure.tools.builtin.shell import effect_of
 from perdure.tools.builtin.shown import shown
 from perdure.tools.offering import fit
 
@@ -134,7 +133,6 @@ def act_of(view: PolicyView, kit: Kit, place: int, call: Call) -> Act:
     settings = plain(view.memory["hidden"])
     hidden = {"workspace": view.workspace, "settings": settings}
     given = fit(tool, call["arguments"]) | {name: hidden[name] for name in tool.parameters if name in hidden}
-    effect = effect_of(tool, settings)
 
     def keep(memory: Any, result: object) -> None:  # noqa: ANN401 - a view of the state
         results.put(memory, place, {call["id"]: results.text(shown(result, SHOWN_MAX))})
@@ -145,5 +143,5 @@ def act_of(view: PolicyView, kit: Kit, place: int, call: Call) -> Act:
         key=f"call {call['id']}",
         into=("messages", place, "results", call["id"]),
         keep=keep,
-        effect=effect if effect != tool.effect else None,
+        effect=kit.effects.get(tool.name),
     )
