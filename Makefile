@@ -56,7 +56,7 @@ million: $(VENV)/.dev  ## measure a task of a million entries: opening, log, ver
 	$(BIN)/python bench/million.py
 
 crash: $(VENV)/.dev  ## kill it at every point: the whole crash sweep, slow ones too
-	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "slow or not slow" tests/crash tests/docs
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "slow or not slow" tests/crash tests/docs tests/agent
 
 simulate: $(VENV)/.dev  ## run the engine under ten thousand seeded disasters (under three minutes)
 	PYTHONPATH=src $(BIN)/python -m perdure.testing.simulation

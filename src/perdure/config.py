@@ -12,13 +12,14 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
-from perdure.errors import ConfigInvalid
+from perdure.core.permissions import Permissions, check_permissions
+from perdure.errors import ConfigInvalid, PatternInvalid
 from perdure.limits import HEALTH_WINDOW
 
 FOLDER: Final = ".perdure"
@@ -34,12 +35,15 @@ _UNITS: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1
 _FALSE: Final = frozenset({"0", "false", "no", "off", ""})
 
 
+Value = str | bool | tuple[str, ...]
+
+
 class Setting(msgspec.Struct, frozen=True):
-    """One thing that can be set."""
+    """One thing that can be set: text, yes or no, or a list of texts, in which all files have a say."""
 
     key: str
-    kind: type[str | bool]
-    default: str | bool
+    kind: type[str | bool | tuple[str, ...]]
+    default: Value
     meaning: str
     is_secret: bool = False  # whoever sees the value could use it
 
@@ -49,6 +53,15 @@ class Setting(msgspec.Struct, frozen=True):
         return PREFIX + self.key.upper()
 
 
+# Those of AutoGPT, with the tools that read and write in the same way.
+_ALLOWED: Final = tuple(
+    f"{tool}({{workspace}}/**)"
+    for tool in ("read_file", "write_to_file", "append_to_file", "list_folder", "search_in_files", "get_file_info")
+)
+_DENIED: Final = (
+    *(f"read_file({path})" for path in ("**.env", "**.env.*", "**.key", "**.pem")),
+    *(f"execute_shell({command})" for command in ("rm:-rf **", "rm:-r **", "sudo:**")),
+)
 SETTINGS: Final = (
     Setting("store", str, "", "where tasks are kept: a path or a URL (sqlite:///path, memory://)"),
     Setting("app", str, "", "the program to run tasks with, instead of the recorded one: pkg.mod:fn or file.py:fn"),
@@ -66,8 +79,12 @@ SETTINGS: Final = (
     Setting("notify_command", str, "", "a command that is run then, without a shell"),
     Setting("workspace_ignore", str, "", "paths of a workspace to leave aside, beside the usual: `*.tmp, out/, /a/b`"),
     Setting("workspace_file_max", str, "64 MiB", "files of a workspace larger than this are not captured"),
+    Setting("allow", tuple, _ALLOWED, "calls of the agent's tools that need no permission; all others are asked"),
+    Setting("deny", tuple, _DENIED, "calls of the agent's tools that are refused, whatever is allowed"),
 )
 _PLACES: Final = ("store", "log_dir")  # in a project file, a relative one counts from the folder that holds `.perdure`
+_LISTS: Final = tuple(setting.key for setting in SETTINGS if setting.kind is tuple)
+_TABLES: Final = {"permissions": ("allow", "deny")}  # under which keys may stand in a file as well
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 _OTHER_VARIABLES: Final = frozenset({"PERDURE_DEBUG", "PERDURE_CRASH", "PERDURE_TESTING"})
 _NOTICE_VARIABLES: Final = "PERDURE_TASK"  # begins those that a command of `notify_command` is given
@@ -76,7 +93,7 @@ _NOTICE_VARIABLES: Final = "PERDURE_TASK"  # begins those that a command of `not
 class Chosen(msgspec.Struct, frozen=True):
     """A value and where it came from: "flag --store", "PERDURE_STORE", a file's path, "default"."""
 
-    value: str | bool
+    value: Value
     origin: str
 
 
@@ -89,7 +106,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """Return the value of a setting that is text."""
         return str(self.chosen[key].value)
 
-    def shown(self, key: str) -> str | bool:
+    def permissions(self) -> Permissions:
+        """Return what the agent's tools may do without asking, and what not at all. Raises ConfigInvalid."""
+        for key in ("allow", "deny"):
+            try:
+                check_permissions(Permissions(**{key: self._texts(key)}))
+            except PatternInvalid as invalid:
+                raise ConfigInvalid(self.chosen[key].origin, f"{key}: {invalid}") from invalid
+        return Permissions(allow=self._texts("allow"), deny=self._texts("deny"))
+
+    def _texts(self, key: str) -> tuple[str, ...]:
+        value = self.chosen[key].value
+        return value if isinstance(value, tuple) else ()
+
+    def shown(self, key: str) -> Value:
         """Return the value of a setting for people to see: of a secret, only that there is one."""
         value = self.chosen[key].value
         return "(set)" if value and _BY_KEY[key].is_secret else value
@@ -126,10 +156,15 @@ def load_config(
     environ = os.environ if environ is None else environ
     folder = Path.cwd() if folder is None else folder
     chosen = {setting.key: Chosen(setting.default, "default") for setting in SETTINGS}
-    chosen |= _read_file(user_file(environ), relative_to=None)
+    of_user = _read_file(user_file(environ), relative_to=None)
+    chosen |= of_user
     project = find_folder(folder)
     if project is not None:
-        chosen |= _read_file(project / FILE, relative_to=project.parent)
+        of_project = _read_file(project / FILE, relative_to=project.parent)
+        chosen |= of_project
+        chosen |= {
+            key: _joined(of_user[key], of_project[key]) for key in _LISTS if key in of_user and key in of_project
+        }
     chosen |= _read_environment(environ)
     chosen |= {
         key: Chosen(value, f"flag --{key.replace('_', '-')}") for key, value in flags.items() if value is not None
@@ -193,8 +228,7 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, Chosen]:
     for setting in SETTINGS:
         text = environ.get(setting.variable)
         if text:
-            value = text if setting.kind is str else _to_bool(text, setting.variable)
-            chosen[setting.key] = Chosen(value, setting.variable)
+            chosen[setting.key] = Chosen(_from_text(setting, text), setting.variable)
     return chosen
 
 
@@ -209,7 +243,10 @@ def _read_file(path: Path, *, relative_to: Path | None) -> dict[str, Chosen]:
         table = tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigInvalid(str(path), f"is not TOML: {error}") from error
-    chosen = {key: Chosen(_checked(key, value, str(path)), str(path)) for key, value in table.items()}
+    chosen: dict[str, Chosen] = {}
+    for key, value in _flattened(table, str(path)):
+        one = Chosen(_checked(key, value, str(path)), str(path))
+        chosen[key] = _joined(chosen[key], one) if key in chosen else one
     for key in _PLACES:
         place = chosen.get(key)
         if place is not None and place.value and relative_to is not None and "://" not in str(place.value):
@@ -217,13 +254,48 @@ def _read_file(path: Path, *, relative_to: Path | None) -> dict[str, Chosen]:
     return chosen
 
 
-def _checked(key: str, value: object, place: str) -> str | bool:
+def _flattened(table: Mapping[str, object], place: str) -> Iterator[tuple[str, object]]:
+    """Yield each key with its value; what stands in one of `_TABLES` as if it stood above."""
+    for key, value in table.items():
+        if key not in _TABLES:
+            yield key, value
+            continue
+        if not isinstance(value, dict):
+            raise ConfigInvalid(place, f"{key} must be a table: [{key}] in a line of its own, not {value!r}")
+        for inner, one in cast("dict[str, object]", value).items():
+            if inner not in _TABLES[key]:
+                near = _nearest(inner, set(_TABLES[key]))
+                known = f"did you mean {near!r}?" if near else f"known are {', '.join(_TABLES[key])}"
+                raise ConfigInvalid(place, f"unknown key {inner!r} in [{key}]; {known}")
+            yield inner, one
+
+
+def _joined(first: Chosen, second: Chosen) -> Chosen:
+    """Return both lists as one, each text once."""
+    texts = [text for one in (first, second) if isinstance(one.value, tuple) for text in one.value]
+    origin = first.origin if first.origin == second.origin else f"{first.origin} and {second.origin}"
+    return Chosen(tuple(dict.fromkeys(texts)), origin)
+
+
+def _from_text(setting: Setting, text: str) -> Value:
+    """Return what a variable of the environment sets; of a list, each line is one text."""
+    if setting.kind is tuple:
+        return tuple(line.strip() for line in text.splitlines() if line.strip())
+    return text if setting.kind is str else _to_bool(text, setting.variable)
+
+
+def _checked(key: str, value: object, place: str) -> Value:
     setting = _BY_KEY.get(key)
     if setting is None:
         near = _nearest(key, _BY_KEY)
         known = f"did you mean {near!r}?" if near else f"known are {', '.join(sorted(_BY_KEY))}"
         raise ConfigInvalid(place, f"unknown key {key!r}; {known}")
-    if not isinstance(value, setting.kind):
+    if setting.kind is tuple:
+        texts = cast("list[object]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ConfigInvalid(place, f'{key} must be a list of texts: {key} = ["…", "…"], not {value!r}')
+        return tuple(str(text) for text in texts)
+    if not isinstance(value, str | bool) or not isinstance(value, setting.kind):
         wanted = "text in quotes" if setting.kind is str else "true or false"
         raise ConfigInvalid(place, f"{key} must be {wanted}, not {value!r}")
     return value

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perdure.config import find_place, load_config, unknown_variables
+from perdure.core.permissions import judge
 from perdure.errors import ConfigInvalid
 from perdure.limits import WORKSPACE_FILE_BYTES_MAX
 
@@ -47,7 +48,9 @@ def test_each_value_knows_where_it_came_from(places):
     """The origin is a flag, a variable, a path, or the word default."""
     config = load(places, flags={"app": "a:b", "log_dir": "x"}, user="unattended = true", PERDURE_MODEL="m")
     assert {
+        "allow": "default",
         "app": "flag --app",
+        "deny": "default",
         "model": "PERDURE_MODEL",
         "health_min": "default",
         "unattended": str(places / "home" / ".config" / "perdure" / "config.toml"),
@@ -67,12 +70,17 @@ def test_each_value_knows_where_it_came_from(places):
         ("stroe = 'x'", "did you mean 'store'?"),
         (
             "zzz = 1",
-            "known are app, health_min, log_dir, log_keep, model, notify_command, notify_url, store, unattended, ",
+            "known are allow, app, deny, health_min, log_dir, log_keep, model, notify_command, notify_url, store, ",
         ),
         ("unattended = 'yes'", "true or false"),
         ("store = 3", "text in quotes"),
         ("store = ", "is not TOML"),
         ("[store]\na = 1", "text in quotes"),
+        ("allow = 'read_file(*)'", "a list of texts"),
+        ("deny = ['read_file(*)', 3]", "a list of texts"),
+        ("permissions = 3", "must be a table"),
+        ("[permissions]\nalow = []", "unknown key 'alow' in [permissions]; did you mean 'allow'?"),
+        ("[permissions]\nzzz = []", "known are allow, deny"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name(places, text, said):
@@ -183,3 +191,44 @@ def test_what_is_no_share_is_refused(places, text):
     """With the place, and an example."""
     with pytest.raises(ConfigInvalid, match=r"PERDURE_HEALTH_MIN.*50 % of 6"):
         load(places, PERDURE_HEALTH_MIN=text).share("health_min")
+
+
+def test_lists_of_user_and_project_join(places):
+    """Each text once, the user's first; in a table or above; one that is given takes the place of the default."""
+    user = "[permissions]\nallow = ['a(*)', 'b(*)']"
+    project = "allow = ['b(*)', 'c(*)']\n[permissions]\nallow = ['d(*)']\ndeny = []"
+    config = load(places, user=user, project=project)
+    permissions = config.permissions()
+    assert (("a(*)", "b(*)", "c(*)", "d(*)"), ()) == (permissions.allow, permissions.deny)
+    assert " and " in config.chosen["allow"].origin
+    assert str(places / "project" / ".perdure" / "config.toml") == config.chosen["deny"].origin
+
+
+def test_a_list_in_the_environment_has_a_line_for_each_text(places):
+    """It goes before the files."""
+    permissions = load(places, project="allow = ['a(*)']", PERDURE_ALLOW="b(x, y)\n\n c(*) \n").permissions()
+    assert ("b(x, y)", "c(*)") == permissions.allow
+
+
+def test_without_a_word_files_of_the_workspace_are_free_and_secrets_are_denied(places):
+    """As in AutoGPT: what else there is, is asked."""
+    permissions = load(places).permissions()
+    calls = [
+        ("read_file", {"filename": "a.md"}),
+        ("write_to_file", {"filename": "a.md", "contents": "x"}),
+        ("list_folder", {}),
+        ("read_file", {"filename": "/etc/passwd"}),
+        ("delete_file", {"filename": "a.md"}),
+        ("execute_shell", {"command_line": "ls"}),
+        ("read_file", {"filename": ".env"}),
+        ("execute_shell", {"command_line": "ls; sudo ls"}),
+    ]
+    outcomes = [judge(permissions, tool, arguments, "/ws").outcome for tool, arguments in calls]
+    assert ["allow"] * 3 + ["ask"] * 3 + ["deny"] * 2 == outcomes
+
+
+def test_a_pattern_that_is_none_is_refused_with_its_file(places):
+    """Before anything runs by it."""
+    config = load(places, project="deny = ['execute_shell']")
+    with pytest.raises(ConfigInvalid, match=r"config\.toml: deny: permission 'execute_shell' is no pattern"):
+        config.permissions()

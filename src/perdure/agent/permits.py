@@ -57,7 +57,7 @@ def permits(
     calls: Sequence[Call],
     names: Mapping[str, Sequence[str]] = _NONE,
 ) -> Permits:
-    """Return what may become of `calls`, all those of a reply; the same for the same memory and answers.
+    """Return what may become of `calls`: those of a reply, later those of them that have no result yet.
 
     `names`: by name of a tool as it is called, its other names, by which patterns may know it. A call that has a
     `problem` is none, and is left out. Raises PatternInvalid.
@@ -91,18 +91,18 @@ class _Weighing:
         kept = view.memory.get(PLACE) or {}
         self._left: int = kept.get("left", 0)
         self._made: int = kept.get("made", 0)  # calls under --continuous-limit
-        self._before = (self._left, self._made)
+        self._has_counted = False  # what a call takes from a count is taken once: it is to be noted before it runs
         self._decided: Mapping[str, str] = kept.get("calls") or {}
         self._now: dict[str, str] = {}  # by key: why a call of this reply may run
         self._questions: dict[str, str] = {}
         self._allowed: list[str] = []
         self._refused: dict[str, Result] = {}
         self._continuous: list[str] = []  # texts of calls that would have been asked
-        self._first = ""
+        self._turn = ""
 
     def weigh(self, call: Call) -> None:
         """Decide on one call."""
-        self._first = self._first or call["id"]
+        self._turn = call["id"].partition(".")[0]
         verdict = judge(
             self._rules, call["name"], call["arguments"], self._view.workspace, self._names.get(call["name"], ())
         )
@@ -120,16 +120,15 @@ class _Weighing:
         """Return what it has come to."""
         if self._questions:
             return Permits(questions=self._questions, refused=self._refused)
-        said_key = f"{PREFIX}{self._first}"
+        said_key = f"{PREFIX}{self._turn}"
         is_new = bool(self._continuous) and said_key not in (self._view.memory.get("said") or ())
         said = {said_key: f"allowed by --continuous: {'; '.join(self._continuous)}"} if is_new else {}
         kept = {"left": self._left, "made": self._made, "calls": self._now}
-        has_changed = (self._left, self._made) != self._before
         return Permits(
             allowed=tuple(self._allowed),
             refused=self._refused,
             said=said,
-            change=(lambda memory: memory.update({PLACE: kept})) if has_changed else None,
+            change=(lambda memory: memory.update({PLACE: kept})) if self._has_counted else None,
         )
 
     def _why_allowed(self, call: Call, verdict: Verdict) -> str:
@@ -141,12 +140,14 @@ class _Weighing:
         is_over = is_limited and self._made >= settings.continuous_limit
         if not is_over and (settings.continuous or verdict.outcome == "allow"):
             self._made += is_limited
+            self._has_counted |= is_limited
             return "continuous" if settings.continuous else "rule"
         answer = self._view.answers.get(key)
         if answer is not None:
             return self._heed(call, read_answer(answer))
         if self._left > 0:
             self._left -= 1
+            self._has_counted = True
             return "granted"
         self._questions[key] = _question(call, settings.continuous_limit if is_over else 0)
         return ""
@@ -154,6 +155,7 @@ class _Weighing:
     def _heed(self, call: Call, said: Said) -> str:
         if said.is_yes:
             self._left += said.further
+            self._has_counted |= said.further > 0
             return "answered"
         word = f" They say: {said.word}" if said.word else ""
         self._refused[call["id"]] = _failed("CallRefused", f"A person did not allow this call; it was not made.{word}")

@@ -252,7 +252,11 @@ def _say_config(config: Config, *, as_json: bool) -> None:
         say_json({key: {"value": config.shown(key), "origin": one.origin} for key, one in config.chosen.items()})
         return
     rows = [
-        (setting.key, str(config.shown(setting.key)), config.chosen[setting.key].origin, setting.meaning)
+        (setting.key, _setting_text(config.shown(setting.key)), config.chosen[setting.key].origin, setting.meaning)
         for setting in SETTINGS
     ]
     say_table(("SETTING", "VALUE", "FROM", "MEANING"), rows)
+
+
+def _setting_text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - texts

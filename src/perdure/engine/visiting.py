@@ -120,11 +120,14 @@ class Visits(Holding):
             if all(one.id != message.id for one in waiting):
                 return
             if (await self.store.lease(task)).holder is None:
-                with contextlib.suppress(TaskBusy):
-                    session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
-                    async with self._held(session):
-                        await self._mailbox.look({session.task: session})
+                await self._take_in(task)
             await asyncio.sleep(TICK_S)
+
+    async def _take_in(self, task: str) -> None:
+        with contextlib.suppress(TaskBusy):  # then another has come, and looks
+            session = await self._opened(self._claim(await self._unfinished(task), Claim(finish=False)))
+            async with self._held(session):
+                await self._mailbox.look({session.task: session})
 
     # --- in the hands of a person -----------------------------------------------------------------------------------
     async def take_over(self, task: str, *, by: str = "person") -> None:

@@ -113,6 +113,17 @@ def test_y_n_allows_this_and_the_next_calls_durably():
     assert 1 == len(weighed([call(7)], memory).questions)
 
 
+def test_what_was_permitted_stays_so_when_the_calls_before_have_run():
+    """Calls are made one after the other: the second is not asked, counted or mentioned again."""
+    for answers, settings in (([(call(0), "y -2")], {}), ([], {"continuous": True, "continuous_limit": 2})):
+        memory = {}
+        found = weighed([call(0), call(1)], memory, answers, **settings)
+        found.change(memory)
+        memory["said"] = list(found.said)
+        later = weighed([call(1)], memory, answers, **settings)
+        assert (("3.1",), {}, {}, None) == (later.allowed, later.questions, later.said, later.change)
+
+
 def test_a_grant_is_not_spent_on_what_the_rules_allow():
     """Only calls that would have been asked count."""
     memory = {"permits": {"left": 1, "made": 0, "calls": {}}}
@@ -133,7 +144,7 @@ def test_continuous_allows_what_would_ask_and_says_so_once():
     rules = {"allow": ("look(*)",), "deny": ("sell(*)",), "continuous": True}
     found = weighed(calls, **rules)
     assert (("3.0", "3.1"), {"3.2"}, {}) == (found.allowed, found.refused.keys(), found.questions)
-    assert {"permit 3.0": "allowed by --continuous: deed(x=1)"} == found.said
+    assert {"permit 3": "allowed by --continuous: deed(x=1)"} == found.said
     again = weighed(calls, {"said": list(found.said)}, **rules)
     assert ({}, None) == (again.said, again.change)
 

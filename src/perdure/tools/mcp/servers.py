@@ -84,6 +84,10 @@ async def mcp_tools(config_path: str, environ: Mapping[str, str]) -> McpServers:
     `environ` fills the variables of the file; their values are recorded nowhere. A server that cannot be opened is a
     sentence in `problems`, and the others are there. Raises ConfigInvalid for a file that cannot be used.
     """
+    try:
+        import mcp  # noqa: F401 - each place imports what it needs; here is where one can be told that it is missing
+    except ImportError as error:
+        raise ConfigInvalid(config_path, "its servers need the MCP library; pip install 'perdure[mcp]'") from error
     servers = McpServers([Connection(server, environ) for server in read_servers(config_path, environ)])
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(servers.close)  # where this is cancelled, no process stays

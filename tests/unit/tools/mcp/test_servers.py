@@ -274,6 +274,28 @@ def test_a_lost_server_that_cannot_be_opened_again_has_been_sent_nothing(tmp_pat
     assert 1 == len(ledger(tmp_path))
 
 
+def test_a_server_of_the_old_kind_lists_its_tools_in_pages_and_fails_in_its_own_way(tmp_path):
+    """An error of the server itself leaves open whether an effect happened; the server is still there."""
+    file = named(tmp_path, args=[DESK.replace("desk.py", "old.py"), str(tmp_path)])
+
+    async def call(tools, servers):
+        assert ["desk__work", "desk__read"] == list(tools)
+        with pytest.raises(ServerLost, match="cannot read property") as caught:
+            await tools["desk__work"]({})
+        assert "read" == await tools["desk__read"]({})
+        return caught.value
+
+    assert "network" == classify_error(using(file, call)).failure_class
+    assert [["work"]] == ledger(tmp_path)
+
+
+def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
+    """Before anything is opened."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ConfigInvalid, match=r"perdure\[mcp\]"):
+        asyncio.run(mcp_tools(named(tmp_path), {}))
+
+
 # ---------------------------------------------------------------- the operator's word, and what changed
 
 
