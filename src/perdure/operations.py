@@ -35,6 +35,7 @@ from perdure.errors import (
 )
 from perdure.logs.copying import Copier
 from perdure.logs.scroll import LogFiles, folder_of, remove_set
+from perdure.model.budget import Budget
 from perdure.model.entry import Driver, TaskStarted, start_of
 from perdure.model.outcome import Outcome
 from perdure.model.status import TaskSummary
@@ -62,7 +63,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     goal: str = ""
     workspace: str = ""  # empty: nothing is said of it
     new: bool = False
-    budget: str = ""  # what it may cost; empty: what it likes
+    budget: Budget | str | None = None  # what it may cost; empty: what it likes
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):

@@ -97,7 +97,7 @@ def test_arguments_are_json_or_text_or_files(perdure, here):
         (("run",), "say what to do"),
         (("run", "programs.py"), "perdure run --program programs.py:NAME"),
         (("run", "pkg.mod:report"), "perdure run --program pkg.mod:report"),
-        (("run", GOAL, "--model", "gpt"), "later version"),
+        (("run", GOAL, "--model", "gpt"), "cannot be opened"),
         (("run", "make me rich", "--model", "offline"), "Digest the documents under DIR"),
         (("run", GOAL, "--model", "offline", "--set", "a=1"), "--set"),
         (("run", GOAL, "--model", "offline", "--workspace", "."), "lies inside the workspace"),

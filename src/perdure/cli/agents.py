@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol
 
 import typer
 
 from perdure.cli.options import WorkOptions
+from perdure.cli.terminal import complain
 from perdure.config import Config
 from perdure.errors import UsageError
 
 if TYPE_CHECKING:
-    from perdure.agent import AgentSettings
+    from collections.abc import Sequence
+
+    from perdure.agent import Agent
+    from perdure.model.budget import Budget
+    from perdure.model.chat import Message
+
+OFFLINE: Final = "offline"
 
 _SET_BY_CONFIG: Final = ("fast_model", "base_url", "prompt_strategy", "search", "mcp")
 
@@ -52,14 +59,73 @@ def changes_of(options: AgentOptions, config: Config) -> dict[str, Any]:
     return given
 
 
-def settings_of(model: str, changes: dict[str, Any]) -> AgentSettings:
-    """Return the settings of a new agent. Raises ConfigInvalid, also for a prompt strategy that does not exist."""
-    from perdure.agent import AgentSettings
-    from perdure.agent.agent import changed
+class Start(NamedTuple):
+    """A new agent, and what it is to do."""
 
-    settings = changed(AgentSettings(model=model), changes)
+    agent: Agent
+    goal: str
+    workspace: str = ""  # "": nothing is said of it
+    budget: Budget | None = None
+    first: Sequence[Message] = ()  # what its conversation begins with
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the task is started with."""
+        return self.agent.arguments(self.first)
+
+
+class Wish(Protocol):
+    """What is read of the options of a run."""
+
+    @property
+    def goal(self) -> str: ...  # noqa: D102
+    @property
+    def from_autogpt(self) -> str: ...  # noqa: D102
+    @property
+    def ai_settings(self) -> str: ...  # noqa: D102
+
+
+def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
+    """Return the agent that a run asks for: by its flags, the settings, and what AutoGPT's people bring along.
+
+    Raises ConfigInvalid, ExtraMissing, ToolUndeclared where it could not work; UsageError without a goal.
+    """
+    from perdure import operations
+    from perdure.agent import Agent
+    from perdure.agent.agent import changed
+    from perdure.model.budget import NO_BUDGET
+
+    environ = {**os.environ, **({"AI_SETTINGS_FILE": os.path.abspath(wish.ai_settings)} if wish.ai_settings else {})}
+    found = operations.inherit(wish.from_autogpt, environ, goal=wish.goal, model=config.text("model"))
+    for remark in found.remarks:
+        complain(f"perdure: {remark}")
+    os.environ.update(found.variables)
+    goal = wish.goal or found.goal
+    if not goal:
+        raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
+    model = config.text("model") or (found.settings.model if found.settings.model != OFFLINE else _told_offline())
+    settings = changed(found.settings, {**changes, "model": model})
     if settings.prompt_strategy:
         from perdure.agent.approaches import approach_called
 
         approach_called(settings.prompt_strategy)
-    return settings
+    agent = Agent(settings=settings)
+    agent.check()
+    budget = None if settings.budget == NO_BUDGET else settings.budget
+    return Start(agent, operations.place_goal(goal, model), found.workspace, budget, found.messages)
+
+
+def take_keys() -> None:
+    """Take the keys of AutoGPT's `.env` into this process's environment, for a resume."""
+    from perdure.agent.autogpt import read_keys
+
+    os.environ.update(read_keys(os.getcwd(), os.environ))
+
+
+def _told_offline() -> str:
+    """Say which models could be used here, since none was chosen; return the one that always can."""
+    from perdure.llm.environment import explain_choice
+
+    for line in explain_choice(os.environ):
+        complain(line)
+    return OFFLINE

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from perdure.cli import exits
-from perdure.cli.agents import AgentOptions, changes_of, settings_of
+from perdure.cli.agents import AgentOptions, changes_of, chosen, take_keys
 from perdure.cli.options import is_absent, opened, taking, wait_for
 from perdure.cli.terminal import complain, say, say_json
 from perdure.config import Config
@@ -52,6 +52,12 @@ class RunOptions(AgentOptions, frozen=True, kw_only=True):
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An argument; NAME=@FILE reads a file.")
     ] = None
+    from_autogpt: Annotated[
+        str, typer.Option("--from-autogpt", metavar="DIR", help="Go on with an agent of AutoGPT: its state.json.")
+    ] = ""
+    ai_settings: Annotated[
+        str, typer.Option("--ai-settings", "-C", metavar="FILE", help="AutoGPT's file of name, role, goals.")
+    ] = ""
     workspace: Annotated[str, typer.Option(metavar="DIR", help="Where the task's files are.")] = ""
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The task's name.", show_default=False)] = None
     new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
@@ -90,8 +96,6 @@ def run(options: RunOptions) -> None:
     """Work on a goal, or run a program. The same order again goes on with what is unfinished."""
     from perdure.operations import refuse_store_inside, refuse_workspace
 
-    if not options.goal and not options.program:
-        raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
     _refuse_name(options.name)
     _refuse_budget(options.budget, is_start=True)
     config = options.config(
@@ -122,6 +126,7 @@ def resume(options: ResumeOptions) -> None:
         raise UsageError("--budget is for one task; type: perdure resume TASK --budget BUDGET")
     _refuse_rows(options.accept or ())
     _refuse_budget(options.budget)
+    take_keys()
     config = options.config(
         app=options.app,
         unattended=options.unattended,
@@ -204,39 +209,30 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - what the file says
 
 def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, ...], _Job]:
     from perdure import operations
-    from perdure.agent import Agent
 
     if options.values:
         raise UsageError("--set gives arguments to a program; a goal has none")
-    place, changes = config.text("store"), changes_of(options, config)
     operations.refuse_program(options.goal)
-    model = config.text("model") or _told_offline()
-    agent = Agent(settings=settings_of(model, changes))
-    goal = operations.place_goal(options.goal, model)
-    folder = os.path.abspath(options.workspace) if options.workspace else ""
+    place, changes = config.text("store"), changes_of(options, config)
+    wanted = chosen(options, config, changes)
+    folder = os.path.abspath(options.workspace) if options.workspace else wanted.workspace
     order = operations.Order(
-        name=options.name or "", goal=goal, workspace=folder, new=options.new, budget=options.budget
+        name=options.name or "",
+        goal=wanted.goal,
+        workspace=folder,
+        new=options.new,
+        budget=options.budget or wanted.budget,
     )
-    names = operations.names_of(order, options.goal, goal, folder)
+    names = operations.names_of(order, options.goal or wanted.goal, wanted.goal, folder)
 
     async def start(runtime: Runtime, found: Order) -> Any:  # noqa: ANN401 - the task's result
         placed = found.workspace or operations.default_workspace(place, found.name)
         placed_order = msgspec.structs.replace(found, workspace=placed)
         known = None if found.new else await operations.agent_named(runtime.store, found.name, changes)
-        running, args = known or (agent, agent.arguments())
-        return await operations.start_goal(runtime, placed_order, running, args)
+        agent, args = known or (wanted.agent, wanted.arguments)
+        return await operations.start_goal(runtime, placed_order, agent, args)
 
-    return order, names, _Job(start, lambda: agent.driver(agent.arguments()))
-
-
-def _told_offline() -> str:
-    """Say which models could be used here, since none was chosen; return the one that always can."""
-    from perdure.llm.environment import explain_choice
-    from perdure.llm.naming import OFFLINE
-
-    for line in explain_choice(os.environ):
-        complain(line)
-    return OFFLINE
+    return order, names, _Job(start, lambda: wanted.agent.driver(wanted.arguments))
 
 
 def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:
