@@ -53,13 +53,19 @@ def changes_of(options: AgentOptions, config: Config) -> dict[str, Any]:
 
 
 def settings_of(model: str, changes: dict[str, Any]) -> AgentSettings:
-    """Return the settings of a new agent. Raises ConfigInvalid, also for a prompt strategy that does not exist."""
+    """Return the settings of a new agent.
+
+    Raises ConfigInvalid, also for a prompt strategy that does not exist; ModelUnknown, ApiKeyMissing or ExtraMissing
+    for models that cannot be asked.
+    """
     from perdure.agent import AgentSettings
     from perdure.agent.agent import changed
+    from perdure.llm.opening import refuse_models
 
     settings = changed(AgentSettings(model=model), changes)
     if settings.prompt_strategy:
         from perdure.agent.approaches import approach_called
 
         approach_called(settings.prompt_strategy)
+    refuse_models((settings.model, settings.fast_model), base_url=settings.base_url, environ=os.environ)
     return settings
