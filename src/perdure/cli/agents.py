@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from perdure.cli.options import WorkOptions
-from perdure.config import Config
+from perdure.config import ALLOWED, DENIED, Config
 from perdure.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ def changes_of(options: AgentOptions, config: Config) -> dict[str, Any]:
         if not os.path.isfile(given["mcp"]):
             raise UsageError(f"--mcp {given['mcp']!r} is no file; it names the servers as docs/how-to says")
     given |= {name: True for name in ("continuous", "network") if getattr(options, name)}
+    permissions = config.permissions()
+    for name in ("allow", "deny"):
+        if config.chosen[name].origin != "default":
+            given[name] = getattr(permissions, name)
     if options.own_tools:
         given |= {"own_tools": list(options.own_tools), "folder": os.getcwd()}
     if options.continuous_limit:
@@ -62,7 +66,7 @@ def settings_of(model: str, changes: dict[str, Any]) -> AgentSettings:
     from perdure.agent.agent import changed
     from perdure.llm.opening import refuse_models
 
-    settings = changed(AgentSettings(model=model), changes)
+    settings = changed(AgentSettings(model=model, allow=ALLOWED, deny=DENIED), changes)
     if settings.prompt_strategy:
         from perdure.agent.approaches import approach_called
 
