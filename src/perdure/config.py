@@ -54,11 +54,11 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 # Those of AutoGPT, with the tools that read and write in the same way.
-_ALLOWED: Final = tuple(
+ALLOWED: Final = tuple(
     f"{tool}({{workspace}}/**)"
     for tool in ("read_file", "write_to_file", "append_to_file", "list_folder", "search_in_files", "get_file_info")
 )
-_DENIED: Final = (
+DENIED: Final = (
     *(f"read_file({path})" for path in ("**.env", "**.env.*", "**.key", "**.pem")),
     *(f"execute_shell({command})" for command in ("rm:-rf **", "rm:-r **", "sudo:**")),
 )
@@ -79,8 +79,8 @@ SETTINGS: Final = (
     Setting("notify_command", str, "", "a command that is run then, without a shell"),
     Setting("workspace_ignore", str, "", "paths of a workspace to leave aside, beside the usual: `*.tmp, out/, /a/b`"),
     Setting("workspace_file_max", str, "64 MiB", "files of a workspace larger than this are not captured"),
-    Setting("allow", tuple, _ALLOWED, "calls of the agent's tools that need no permission; all others are asked"),
-    Setting("deny", tuple, _DENIED, "calls of the agent's tools that are refused, whatever is allowed"),
+    Setting("allow", tuple, ALLOWED, "calls of the agent's tools that need no permission; all others are asked"),
+    Setting("deny", tuple, DENIED, "calls of the agent's tools that are refused, whatever is allowed"),
 )
 _PLACES: Final = ("store", "log_dir")  # in a project file, a relative one counts from the folder that holds `.perdure`
 _LISTS: Final = tuple(setting.key for setting in SETTINGS if setting.kind is tuple)

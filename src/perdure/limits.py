@@ -134,6 +134,16 @@ LOG_RETRY_S: Final = 10.0  # after the files could not be written
 
 # --- the ready-made agent -------------------------------------------------------------------------------------------
 AGENT_MOVES_MAX: Final = 100_000
+READ_FILE_BYTES_MAX: Final = 8 * MIB  # of text that one call of read_file returns; a blob takes twice of that
+SCANNED_FILE_BYTES_MAX: Final = 256 * MIB  # a larger one is not looked through for some of its lines
+SEARCHED_FILE_BYTES_MAX: Final = 8 * MIB
+FILE_SEARCH_S: Final = 20.0  # a pattern can take for ever
+SEARCH_LINE_LETTERS: Final = 300  # of one line that was found
+MATCHES_MAX: Final = 1_000
+LISTED_MAX: Final = 5_000  # paths of one list_folder
+COPIED_MAX: Final = 10_000  # files of one copy_file
+COPIED_BYTES_MAX: Final = 1024 * MIB
+LINKS_FOLLOWED_MAX: Final = 40  # on the way to one file, as Linux has it
 FOREIGN_FILE_BYTES_MAX: Final = 64 * MIB  # of a file that another agent wrote
 
 # --- pages and searches ---------------------------------------------------------------------------------------------

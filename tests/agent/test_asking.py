@@ -30,7 +30,7 @@ async def think(messages: list) -> dict:
     model = open_model("openai:gpt-5-mini", base_url=os.environ[URL], environ={})
     try:
         request = ModelRequest(messages=messages, offers=[OFFER], output_max=100)
-        reply = await model.reply(request, lambda text: perdure.emit("heard", text=text))
+        reply = await model.reply(request, lambda text: perdure.emit("text_streamed", text=text))
     finally:
         await model.aclose()
     perdure.charge(reply.cost)

@@ -39,7 +39,7 @@ def digesting(*, kill_at=0):
         heard = []
 
         def kill(task, event, fields):
-            if event == "heard":
+            if event == "text_streamed":
                 heard.append(fields["text"])
                 if len(heard) == kill_at:
                     os.kill(os.getpid(), signal.SIGKILL)

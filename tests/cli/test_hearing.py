@@ -14,7 +14,7 @@ def lines_of(*events):
 
 def heard(text, action="a"):
     """The event of a piece."""
-    return "heard", {"action": action, "text": text, "tool": "ask"}
+    return "text_streamed", {"action": action, "text": text, "tool": "ask"}
 
 
 def settled(outcome="succeeded", action="a"):
@@ -59,8 +59,8 @@ def test_the_events_of_a_killed_call_are_told_as_such():
 
     @perdure.tool(effect="pure", paid=True)
     async def ask() -> str:
-        perdure.emit("heard", text="so it ")
-        perdure.emit("heard", text="begins\n")
+        perdure.emit("text_streamed", text="so it ")
+        perdure.emit("text_streamed", text="begins\n")
         return "so it begins"
 
     async def program(task):

@@ -82,6 +82,8 @@ def counted(view: PolicyView) -> Iterator[Move]:
     """Count a turn in which all calls have failed, where those of the turn before had failed as well."""
     replies = (message for message in reversed(view.memory["messages"]) if message["role"] == "assistant")
     newest, turn = list(islice(replies, 2)), view.memory["turn"]
+    if newest and any(call["name"] in people.CLAIMING for call in newest[0].get("calls", ())):
+        return  # a claim that was not met is counted by its own check
     if view.memory.get("counted") == turn or len(newest) < 2 or not all(map(results.all_failed, newest)):  # noqa: PLR2004 - two in a row
         return
     why = "; ".join(answer["failed"]["message"] for answer in newest[0]["results"].values())

@@ -9,7 +9,7 @@ import typer
 
 from perdure.cli.options import WorkOptions
 from perdure.cli.terminal import complain
-from perdure.config import Config
+from perdure.config import ALLOWED, DENIED, Config
 from perdure.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ def changes_of(options: AgentOptions, config: Config) -> dict[str, Any]:
         if not os.path.isfile(given["mcp"]):
             raise UsageError(f"--mcp {given['mcp']!r} is no file; it names the servers as docs/how-to says")
     given |= {name: True for name in ("continuous", "network") if getattr(options, name)}
+    permissions = config.permissions()
+    for name in ("allow", "deny"):
+        if config.chosen[name].origin != "default":
+            given[name] = getattr(permissions, name)
     if options.own_tools:
         given |= {"own_tools": list(options.own_tools), "folder": os.getcwd()}
     if options.continuous_limit:
@@ -104,7 +108,8 @@ def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
     if not goal:
         raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
     model = config.text("model") or (found.settings.model if found.settings.model != OFFLINE else _told_offline())
-    settings = changed(found.settings, {**changes, "model": model})
+    rules = {"allow": found.settings.allow or ALLOWED, "deny": found.settings.deny or DENIED}
+    settings = changed(found.settings, {**rules, **changes, "model": model})
     if settings.prompt_strategy:
         from perdure.agent.approaches import approach_called
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-HEARD: Final = "heard"  # the event; its field `text` is the next piece
+HEARD: Final = "text_streamed"  # the event; its field `text` is the next piece
 _MARK: Final = "| "
 _WIDTH: Final = 100  # characters; a longer line is broken at a blank
 
@@ -25,7 +25,7 @@ class Hearing:
         """Yield what is to be shown now."""
         action = str(fields.get("action", ""))
         match event:
-            case "heard":
+            case "text_streamed":
                 whole, self._heard[action] = _cut(self._heard.get(action, "") + str(fields.get("text", "")))
                 yield from (_MARK + line for line in whole)
             case "action_started" if fields.get("attempt", 1) > 1:

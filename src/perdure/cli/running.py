@@ -258,7 +258,7 @@ def _program_order(options: RunOptions) -> tuple[Order, tuple[str, ...], _Job]:
 
 async def _run(options: RunOptions, config: Config, ordered: tuple[Order, tuple[str, ...]], job: _Job) -> None:
     from perdure.cli.session import Session
-    from perdure.operations import recall
+    from perdure.operations import Way, recall
 
     order, names = ordered
     async with Session(config, options) as session:
@@ -269,7 +269,9 @@ async def _run(options: RunOptions, config: Config, ordered: tuple[Order, tuple[
             session.say_found(known.summary, has_budget=bool(options.budget))
             order = msgspec.structs.replace(order, workspace=order.workspace or known.summary.workspace)
         order = msgspec.structs.replace(order, name=known.name)
-        await session.work_on(known.name, lambda runtime: job.start(runtime, order))
+        await _work(
+            session, known.name, lambda runtime: job.start(runtime, order), Way(), asks=_can_ask(options, config)
+        )
 
 
 async def _resume(options: ResumeOptions, config: Config, way: Way) -> None:
@@ -284,23 +286,44 @@ async def _resume(options: ResumeOptions, config: Config, way: Way) -> None:
             for name in names:
                 _say_report(name, await operations.foresee(session.runtime, name, way.app), as_json=options.as_json)
             return
-        codes = [await _resume_one(session, name, way, alone=not options.everything) for name in names]
+        asks = not options.everything and _can_ask(options, config)
+        codes = [await _resume_one(session, name, way, alone=not options.everything, asks=asks) for name in names]
     if any(codes):
         raise typer.Exit(next(code for code in codes if code))
 
 
-async def _resume_one(session: Session, name: str, way: Way, *, alone: bool) -> int:
+async def _resume_one(session: Session, name: str, way: Way, *, alone: bool, asks: bool) -> int:
     """Resume a task and return its exit code; where it is alone, its error is the command's."""
     from perdure import operations
+    from perdure.operations import Way
 
     try:
         exact = (await session.runtime.store.find(name)).name
-        await session.work_on(exact, lambda runtime: operations.resume(runtime, name, way))
+        await _work(session, exact, lambda runtime: operations.resume(runtime, name, way), Way(app=way.app), asks=asks)
     except PerdureError as error:
         if alone:
             raise
         return exits.report(error)
     return exits.DONE
+
+
+def _can_ask(options: AgentOptions, config: Config) -> bool:
+    from perdure.cli.asking import can_ask
+
+    return can_ask(unattended=config.is_on("unattended"), as_json=options.as_json)
+
+
+async def _work(
+    session: Session, name: str, work: Callable[[Runtime], Awaitable[Any]], way: Way, *, asks: bool
+) -> None:
+    """Let `work` run the task; where somebody can be asked here they are, and it is resumed by `way`."""
+    if not asks:
+        await session.work_on(name, work)
+        return
+    from perdure import operations
+    from perdure.cli.asking import work_and_ask
+
+    await work_and_ask(session, name, work, lambda runtime: operations.resume(runtime, name, way))
 
 
 async def _choose(options: ResumeOptions, place: str) -> list[str]:

@@ -60,6 +60,7 @@ class Session:
         self._stack = AsyncExitStack()
         self._name = ""  # of the task at hand
         self._asked = 0
+        self.stopping = asyncio.Event()  # a person or the system wants the command to end
 
     async def __aenter__(self) -> Self:
         place = self._config.text("store")
@@ -141,6 +142,7 @@ class Session:
             complain("stopping now; Ctrl-C again leaves at once")
         else:
             leave_now()
+        self.stopping.set()
         self.runtime.request_stop("pause")
         if number == signal.SIGTERM and self._asked == 1:
             asyncio.get_running_loop().call_later(STOP_GRACE_S, self._stop_now)

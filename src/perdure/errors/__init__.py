@@ -20,6 +20,8 @@ PerdureError
 │   ├── WorkspaceInvalid   it cannot be the workspace, or is no longer the one that it was
 │   ├── WorkspaceFull      no room left for a file that is to come back
 │   ├── WorkspaceRefused   no rights, a read-only or failing disk; names the path
+│   ├── OutsideWorkspace   a path of an agent leads out of it
+│   ├── FileRefused        what an agent wants of a path in it cannot be done
 │   ├── ProcessesRemain    processes of the task cannot be stopped or ended; names them
 │   └── ProcessesUnsupported
 ├── SourceError            something outside could not be read or called
@@ -208,6 +210,8 @@ from perdure.errors.usage import (
     UsageError,
 )
 from perdure.errors.workspace import (
+    FileRefused,
+    OutsideWorkspace,
     ProcessesRemain,
     ProcessesUnsupported,
     WorkspaceBusy,
@@ -246,6 +250,7 @@ __all__ = [
     "EffectNotAnchored",
     "ExtraMissing",
     "Fenced",
+    "FileRefused",
     "FileUnknown",
     "ForkRefused",
     "ForkUnfinished",
@@ -264,6 +269,7 @@ __all__ = [
     "NotTakenOver",
     "NothingAsked",
     "OutcomeUnknown",
+    "OutsideWorkspace",
     "PathOutside",
     "PatternInvalid",
     "PerdureError",

@@ -52,6 +52,26 @@ class WorkspaceRefused(WorkspaceError):
         )
 
 
+class OutsideWorkspace(WorkspaceError):
+    """A path that an agent has given leads out of its workspace; nothing was done."""
+
+    def __init__(self, path: str, workspace: str) -> None:
+        self.path = path
+        self.workspace = workspace
+        super().__init__(
+            f"{path!r} leads out of the workspace {workspace!r}: nothing was done; give a path inside, relative to it"
+        )
+
+
+class FileRefused(WorkspaceError):
+    """What an agent wants of a path cannot be done; worded for the model, which can ask for something else."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path!r} {reason}")
+
+
 class ProcessesUnsupported(WorkspaceError):
     """This system does not say which processes a task has started."""
 

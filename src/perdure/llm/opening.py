@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from perdure import ports
@@ -57,6 +57,13 @@ def open_model(name: str, *, base_url: str = "", environ: Mapping[str, str]) -> 
     if not model:
         raise ModelUnknown(name, f"it does not say which model of {provider!r}")
     return _opened(name, _meant(provider, url), model, url, environ)
+
+
+def refuse_models(names: Iterable[str], *, base_url: str, environ: Mapping[str, str]) -> None:
+    """Raise what opening any of these would raise, so that it is said before anything begins; `offline` is let pass."""
+    for name in names:
+        if name and name != OFFLINE:
+            open_model(name, base_url=base_url, environ=environ)
 
 
 def _is_known(provider: str) -> bool:

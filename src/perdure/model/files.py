@@ -14,6 +14,8 @@ import msgspec
 FileKind = Literal["file", "link", "folder"]
 WhyUncovered = Literal["socket", "device", "pipe", "too_large", "changing", "unreadable", "other_disk"]
 
+PART_PREFIX: Final = b".perdure-part-"  # names that start so are ours, of what is being written; never captured
+
 _ESCAPE: Final = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
 
 

@@ -27,9 +27,7 @@ import msgspec
 from perdure.core.manifest import Manifest
 from perdure.core.way_back import Step
 from perdure.errors import WorkspaceFull, WorkspaceRefused
-from perdure.model.files import FileKind, Node, path_to_bytes, path_to_text
-
-PART_PREFIX: Final = b".perdure-part-"  # names that start so are ours and never captured
+from perdure.model.files import PART_PREFIX, FileKind, Node, path_to_bytes, path_to_text
 
 _READ_BYTES: Final = 1024 * 1024
 _OWNER_MAY_WORK: Final = 0o700

@@ -31,7 +31,7 @@ async def write_introduction(model: str, messages: list[Message]) -> dict[str, s
     """Let `model` write; what it writes is emitted as it comes. An empty text is an answer too."""
     opened = open_model(model, environ=os.environ)
     try:
-        reply = await opened.reply(request_of(messages), lambda text: emit("heard", text=text))
+        reply = await opened.reply(request_of(messages), lambda text: emit("text_streamed", text=text))
     finally:
         await opened.aclose()
     charge(reply.cost)

@@ -12,7 +12,11 @@ from typing import Any, Final
 from perdure.errors import ToolInvalid
 from perdure.tools.declare import Tool, tools_in
 
-MODULES: Final[tuple[str, ...]] = ("perdure.tools.builtin.shell", "perdure.tools.builtin.web")
+MODULES: Final = (
+    "perdure.tools.builtin.files",
+    "perdure.tools.builtin.shell",
+    "perdure.tools.builtin.web",
+)
 
 
 def catalogue() -> dict[str, Tool[..., Any]]:

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from perdure.errors import PathOutside, UsageError
 from perdure.limits import COMMAND_END_S, COMMAND_MAX_S, COMMAND_S
@@ -24,14 +24,16 @@ from perdure.tools.builtin.sandbox import Limits, Order, Ran
 # `timeout` is AutoGPT's word. The engine's own comes later, so that the end of a command is known and not in doubt.
 _ENGINE_S: Final = COMMAND_MAX_S + COMMAND_END_S
 
+Seconds = Annotated[int, "How many seconds it may take, 600 at most."]
+
 
 @tool(effect="workspace", timeout_s=_ENGINE_S, aliases=("execute_shell_popen",))
 async def execute_shell(
-    command_line: str,
+    command_line: Annotated[str, "The command, as a shell takes it."],
     workspace: str,
     settings: dict[str, Any],
-    timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
-    working_dir: str = "",
+    timeout: Seconds = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
+    working_dir: Annotated[str, "Folder of the workspace to run it in."] = "",
 ) -> Ran:
     """Run a shell command without input, for `timeout` seconds (1 to 600) at most; return exit code and output.
 
@@ -45,10 +47,10 @@ async def execute_shell(
 
 @tool(effect="workspace", timeout_s=_ENGINE_S)
 async def execute_python_code(
-    code: str,
+    code: Annotated[str, "The program."],
     workspace: str,
     settings: dict[str, Any],
-    timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
+    timeout: Seconds = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
 ) -> Ran:
     """Run Python code in the workspace, for `timeout` seconds (1 to 600) at most; print what you want to see."""
     order = Order(argv=(sys.executable, "-B", "-"), workspace=workspace, text=code, limits=_limits(timeout))
@@ -57,11 +59,11 @@ async def execute_python_code(
 
 @tool(effect="workspace", timeout_s=_ENGINE_S)
 async def execute_python_file(
-    filename: str,
+    filename: Annotated[str, "Path of the program, relative to the workspace."],
     workspace: str,
     settings: dict[str, Any],
-    args: Sequence[str] | str = (),
-    timeout: int = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
+    args: Annotated[Sequence[str] | str, "Its arguments: a list, or one text as in a shell."] = (),
+    timeout: Seconds = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
 ) -> Ran:
     """Run a Python file of the workspace, for `timeout` seconds (1 to 600) at most; return exit code and output."""
     name = _inside("execute_python_file", filename, workspace)

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 from perdure.errors import ContentRefused
 from perdure.limits import (
@@ -24,6 +24,8 @@ from perdure.tools.declare import Tool, tool
 from perdure.tools.web.fetching import Answer, fetch
 from perdure.tools.web.reading import choose, decode, read_html
 from perdure.tools.web.searching import engine_of, search
+
+Url = Annotated[str, "Address of the page, with http:// or https://."]
 
 _OWN_TIME_S: Final = 15.0  # by so much the call may outlast its request: taking a long page apart takes a while
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -67,7 +69,11 @@ def _has_text(page: Page) -> bool:
 
 
 @tool(effect="pure", source=True, provider="search", valid=bool, timeout_s=SEARCH_S + _OWN_TIME_S, aliases=("search",))
-async def web_search(query: str, num_results: int = 8, settings: Mapping[str, Any] | None = None) -> list[Hit]:
+async def web_search(
+    query: Annotated[str, "What to search for."],
+    num_results: Annotated[int, "How many pages to return, at most."] = 8,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Hit]:
     """Search the web; returns title, address and a few lines of each page found, the best first.
 
     Raises SearchFailed, ConfigInvalid where the engine that is set cannot be used, and errors of the connection.
@@ -85,9 +91,9 @@ def searching(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Tool[.
 
 @tool(effect="pure", source=True, valid=_has_text, timeout_s=PAGE_S + _OWN_TIME_S)
 async def read_webpage(
-    url: str,
-    topics_of_interest: list[str] | None = None,
-    question: str = "",
+    url: Url,
+    topics_of_interest: Annotated[list[str] | None, "Of a long page, keep what speaks of these."] = None,
+    question: Annotated[str, "Of a long page, keep what may answer this."] = "",
     settings: Mapping[str, Any] | None = None,
 ) -> Page:
     """Read a web page: its title, its main text, and where it links to. Of a long page, say what you look for.
@@ -101,7 +107,7 @@ async def read_webpage(
 
 
 @tool(effect="pure", source=True, valid=bool, timeout_s=PAGE_S + _OWN_TIME_S)
-async def fetch_webpage(url: str, settings: Mapping[str, Any] | None = None) -> str:
+async def fetch_webpage(url: Url, settings: Mapping[str, Any] | None = None) -> str:
     """Fetch what an address answers, as text and as it is: HTML with its tags, JSON, a feed.
 
     Raises AddressRefused, ContentRefused, and errors of the connection.
