@@ -7,6 +7,7 @@ its own. One that is met is verified progress; one that is not counts as a failu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from perdure.agent import results
@@ -17,7 +18,7 @@ from perdure.agent.kit import Kit
 from perdure.agent.looking import look
 from perdure.agent.memory import plain
 from perdure.agent.prompts import judging
-from perdure.agent.turns import act_of
+from perdure.agent.turns import act_of, permitted
 from perdure.model.move import Act, Judge, Move, PolicyView, Remember
 
 GOAL: Final = "the goal is reached"
@@ -57,28 +58,31 @@ def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
     is_step = bool(claim["title"])
     check = plain(step_check(view.memory) if is_step else goal_check(view.memory))
     if "finding" not in claim:
-        yield _found_out(view, kit, check, plain(claim))
+        yield from _found_out(view, kit, check, plain(claim))
     finding = plain(claim["finding"])
     name = claim["title"] if is_step else GOAL
     closed = _closing(plain(claim), finding, approach)
     yield Judge(name=name, passed=finding["passed"], reason=finding["reason"], change=closed)
 
 
-def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapping[str, Any]) -> Act:
-    """Return the call that finds out."""
+def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapping[str, Any]) -> Iterator[Move]:
+    """Find out, by the first of these; a command needs the permission of any other."""
     number, into = claim["id"], ("claim", "finding")
     kind = check.get("kind", "judged")
     if kind == "command_succeeds" and "execute_shell" in kit.tools:
         call = {"id": f"check {number}", "name": "execute_shell", "arguments": {"command_line": check["command"]}}
-        return _with(act_of(view, kit, 0, call), keep=_keep_exit, into=into)
+        found = yield from permitted(view, kit, [call])
+        for refused in found.refused.values():
+            yield Remember(change=partial(_keep_refusal, why=refused["failed"]["message"]))
+        yield _with(act_of(view, kit, 0, call), keep=_keep_exit, into=into)
     if kind in {"file_exists", "text_contains", "json_valid"}:
         arguments = {"check": dict(check), "workspace": view.workspace}
-        return Act(tool=look, arguments=arguments, key=f"look {number}", into=into)
+        yield Act(tool=look, arguments=arguments, key=f"look {number}", into=into)
     criterion = check.get("criterion") or check.get("command") or claim["title"] or view.goal
     question = Question(
         form="verdict", messages=judging(view, criterion, claim["result"]), key=f"judge {number}", by_judge=True
     )
-    return asked(view, kit, question, _keep_verdict)
+    yield asked(view, kit, question, _keep_verdict)
 
 
 def _with(act: Act, *, keep: Any, into: tuple[str | int, ...]) -> Act:  # noqa: ANN401 - as `Act.keep`
@@ -90,6 +94,10 @@ def _keep_exit(memory: Memory, result: Mapping[str, Any]) -> None:
     tail = str(result["output"])[-500:].strip()
     reason = "" if passed else f"the command ends with {result['exit_code']}: {tail}"
     memory["claim"]["finding"] = {"passed": passed, "reason": reason}
+
+
+def _keep_refusal(memory: Memory, why: str) -> None:
+    memory["claim"]["finding"] = {"passed": False, "reason": f"the command of the check may not be run: {why}"}
 
 
 def _keep_verdict(memory: Memory, said: Mapping[str, Any]) -> None:

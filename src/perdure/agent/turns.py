@@ -6,7 +6,7 @@ request is made. Pure: yields moves. Called by `policy.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any, Final, cast
 
@@ -14,7 +14,7 @@ from perdure.agent import people, results
 from perdure.agent.approaches import planning
 from perdure.agent.kit import Kit
 from perdure.agent.memory import plain
-from perdure.agent.permits import permits
+from perdure.agent.permits import Permits, permits
 from perdure.agent.thinking import request_of
 from perdure.errors import ArgumentsUnfit
 from perdure.model import chat
@@ -115,18 +115,24 @@ def _made(view: PolicyView, kit: Kit, place: int, calls: list[Call]) -> Iterator
     """Make the calls that are permitted, ask for what needs a person, answer what is refused."""
     if not calls:
         return
+    found = yield from permitted(view, kit, calls)
+    if found.refused:
+        yield results.given(place, found.refused)
+    acts = [act_of(view, kit, place, call) for call in calls if call["id"] in found.allowed]
+    at_once = list(takewhile(lambda act: not act.tool.may_write_files and act.effect is None, acts))
+    yield Together(acts=tuple(at_once)) if len(at_once) > 1 else acts[0]
+
+
+def permitted(view: PolicyView, kit: Kit, calls: Sequence[Call]) -> Generator[Move, None, Permits]:
+    """Ask what a person has to say to `calls`, note what is on record of it; return what may become of them."""
     found = permits(view, kit.settings, cast("list[chat.Call]", calls), kit.names)
     if found.questions:
         yield AskAll(questions=found.questions)
-    if found.refused:
-        yield results.given(place, found.refused)
     if found.change is not None:
         yield Remember(change=found.change)
     for key, text in found.said.items():
         yield Say(text=text, key=key)
-    acts = [act_of(view, kit, place, call) for call in calls if call["id"] in found.allowed]
-    at_once = list(takewhile(lambda act: not act.tool.may_write_files and act.effect is None, acts))
-    yield Together(acts=tuple(at_once)) if len(at_once) > 1 else acts[0]
+    return found
 
 
 def act_of(view: PolicyView, kit: Kit, place: int, call: Call) -> Act:
