@@ -7,6 +7,7 @@ report a failed tool: with an error of their own. Run by tests only, as a proces
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/call":
         with LEDGER.open("a") as ledger:
             ledger.write("work\n")
-        return {"error": {"code": -32603, "message": "cannot read property of undefined"}}
+        token = os.environ.get("DESK_TOKEN", "")
+        return {"error": {"code": -32603, "message": f"cannot read property of undefined {token}"}}
     return {"error": {"code": -32601, "message": f"no method {method}"}}
 
 

@@ -30,6 +30,7 @@ _OTHERS: Final = frozenset(
 _TYPES: Final[Mapping[str, Transport]] = {
     "stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse",
 }  # fmt: skip
+_SECRET_LETTERS_MIN: Final = 6  # shorter values guard nothing, and stand in many an honest word
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
@@ -98,10 +99,10 @@ def filled(server: ServerConfig, environ: Mapping[str, str]) -> ServerConfig:
 
 
 def secrets_of(server: ServerConfig, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return the values that `filled` puts in: what must not be said again of the server."""
+    """Return the values that `filled` puts in and that could be secrets: errors of the server are told without them."""
     texts = (server.command, server.cwd, server.url, *server.args, *server.env.values(), *server.headers.values())
     names = {found[1] for text in texts for found in _VARIABLE.finditer(text)}
-    return frozenset(filter(None, map(environ.get, names)))
+    return frozenset(value for value in map(environ.get, names) if value and len(value) >= _SECRET_LETTERS_MIN)
 
 
 # --- one server -----------------------------------------------------------------------------------------------------

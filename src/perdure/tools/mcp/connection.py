@@ -116,7 +116,7 @@ class _Life:
         """Wait until its tools are known. Raises ServerUnavailable."""
         await self._ready.wait()
         if self._client is None:
-            raise ServerUnavailable(self._config.name, self._why()) from self._error()
+            raise ServerUnavailable(self._config.name, self._why())
 
     async def end(self) -> None:
         """Leave the server, and wait until that is done."""
@@ -142,12 +142,12 @@ class _Life:
         try:
             return await self._client.call_tool(tool, dict(arguments), meta=meta)
         except MCPError as error:
-            raise await self._meaning(tool, error, is_free=is_free) from error
+            raise await self._meaning(tool, error, is_free=is_free) from None  # what it says is not masked
         except (RuntimeError, ValueError, TimeoutError, OSError) as error:  # an answer against its own schema; a pipe
             reason = self.masked(f"its answer cannot be used: {error}")
             if is_free:
-                raise ServerRefused(self._config.name, tool, reason, "output") from error
-            raise ServerLost(self._config.name, tool, reason) from error
+                raise ServerRefused(self._config.name, tool, reason, "output") from None
+            raise ServerLost(self._config.name, tool, reason) from None
         finally:
             self._calls -= 1
 

@@ -46,21 +46,21 @@ def test_servers_are_read_in_the_form_of_the_usual_clients(tmp_path):
 
 
 def test_variables_are_filled_in_when_a_server_is_opened_and_kept_nowhere(tmp_path):
-    """Also with something otherwise; what they stood for is known as a secret."""
+    """Also with something otherwise; what they stood for is known as a secret, short words apart."""
     row = {
         "command": "${BIN:-desk}",
         "args": ["--key", "${KEY}", "$HOME ${}"],
         "env": {"TOKEN": "Bearer ${KEY}"},
         "cwd": "${PLACE}",
     }
-    environ = {"KEY": "k3y", "PLACE": "/srv"}
+    environ = {"KEY": "k3y-long", "PLACE": "/srv"}
     (server,) = read_servers(write(tmp_path, desk=row), environ)
-    assert "k3y" not in repr(server)
+    assert "k3y-long" not in repr(server)
     whole = filled(server, environ)
-    assert ("desk", ("--key", "k3y", "$HOME ${}"), {"TOKEN": "Bearer k3y"}, "/srv") == (
+    assert ("desk", ("--key", "k3y-long", "$HOME ${}"), {"TOKEN": "Bearer k3y-long"}, "/srv") == (
         whole.command, whole.args, whole.env, whole.cwd
     )  # fmt: skip
-    assert {"k3y", "/srv"} == secrets_of(server, environ)
+    assert {"k3y-long"} == secrets_of(server, environ)
     far = {"url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${KEY}"}}
     (server,) = read_servers(write(tmp_path, far=far), {"HOST": "far.example", "KEY": "k3y"})
     whole = filled(server, {"HOST": "far.example", "KEY": "k3y"})

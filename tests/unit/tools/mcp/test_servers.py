@@ -15,7 +15,7 @@ import pytest
 from perdure.errors import ConfigInvalid, ServerLost, ServerRefused, ServerUnavailable
 from perdure.tools.mcp import connection, mcp_tools
 from perdure.tools.offering import fit, offer
-from perdure.tools.recording import classify_error
+from perdure.tools.recording import classify_error, record_error
 from tests.mcp.servers import DESK, hold, is_alive, kill_held, ledger, named
 
 MUTE = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); sys.stdin.read()"
@@ -276,7 +276,8 @@ def test_a_lost_server_that_cannot_be_opened_again_has_been_sent_nothing(tmp_pat
 
 def test_a_server_of_the_old_kind_lists_its_tools_in_pages_and_fails_in_its_own_way(tmp_path):
     """An error of the server itself leaves open whether an effect happened; the server is still there."""
-    file = named(tmp_path, args=[DESK.replace("desk.py", "old.py"), str(tmp_path)])
+    old = [DESK.replace("desk.py", "old.py"), str(tmp_path)]
+    file = named(tmp_path, args=old, env={"DESK_TOKEN": "${TOKEN}"})
 
     async def call(tools, servers):
         assert ["desk__work", "desk__read"] == list(tools)
@@ -285,7 +286,9 @@ def test_a_server_of_the_old_kind_lists_its_tools_in_pages_and_fails_in_its_own_
         assert "read" == await tools["desk__read"]({})
         return caught.value
 
-    assert "network" == classify_error(using(file, call)).failure_class
+    error = using(file, call, {"TOKEN": "s3cret-token"})
+    assert "network" == classify_error(error).failure_class
+    assert "s3cret" not in repr(record_error(error))
     assert [["work"]] == ledger(tmp_path)
 
 
