@@ -1,0 +1,119 @@
+"""`perdure run GOAL` on a model of a provider: as a person types it, in processes that are killed, against a service."""
+
+import json
+import re
+import signal
+
+import pytest
+
+from tests.agent.modelserver import ModelServer
+from tests.cli.thinking import note
+
+GOAL = "Write a note that says hello"
+RESULT = "done in turn 3"
+
+
+@pytest.fixture
+def service(here, monkeypatch):
+    """The service, and the flags by which the agent finds it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
+    with ModelServer(note) as server:
+        yield server
+
+
+def order(server, *more):
+    """What is typed."""
+    return ("run", GOAL, "--model", "openai:gpt-5-mini", "--base-url", server.base_url, "--name", "note", *more)
+
+
+def test_a_goal_is_planned_worked_on_and_verified(perdure, service, here):
+    """The result is on stdout, plan and calls are said as they come, the file is there, every history was valid."""
+    code, out, err = perdure(*order(service, "--yes"))
+    assert (0, RESULT) == (code, out.splitlines()[-1])
+    assert "plan: write the note > look at it" in err
+    assert "allowed by --continuous: execute_shell" in err
+    assert "hello world" == (here / ".perdure/workspaces/note/note.txt").read_text()
+    assert [] == service.problems()
+    code, out, _ = perdure("show", "note", "--json")
+    shown = json.loads(out)
+    assert (shown["status"], shown["tokens_in"] > 0) == ("succeeded", True)
+    code, out, _ = perdure(*order(service, "--yes"))  # the same order again
+    assert (0, RESULT) == (code, out.splitlines()[-1])
+    assert len(service.requests()) == len({request["key"] for request in service.requests()})
+
+
+def test_killed_at_any_moment_it_goes_on_and_pays_for_nothing_twice(spawn, service, here):
+    """SIGKILL at crash points of the whole run: each finished request was sent once, the result is the same."""
+    kills = 0
+    for number in (3, 9, 16, 24, 33, 41):
+        first = spawn(*order(service, "--yes", "--new"), PERDURE_TESTING="1", PERDURE_CRASH=f"any:{number}")
+        first.communicate(timeout=60)
+        assert first.returncode == -signal.SIGKILL
+        kills += 1
+        again = spawn("resume", "note")
+        out, err = again.communicate(timeout=60)
+        assert (0, RESULT) == (again.returncode, out.decode().splitlines()[-1]), err.decode()
+    assert [] == service.problems()
+    requests = service.requests()
+    undisturbed = len({request["key"] for request in requests})
+    assert len(requests) <= kills * (undisturbed + 1)  # of each run at most the one in flight came again
+    assert kills == 6
+    print(f"killed {kills} times; {len(requests)} requests, {undisturbed} different ones")
+
+
+def test_what_is_not_allowed_waits_for_a_person_and_is_made_once(perdure, service, here):
+    """Exit 3 with the line to type; `n` with a word is told to the model; a yes makes the very call that was shown."""
+    code, _, err = perdure(*order(service))
+    assert code == 3
+    assert 'Allow execute_shell(command_line="ls")?' in err
+    code, out, err = perdure("list")
+    assert "execute_shell" in out
+    assert 0 == perdure("tell", "note", "mind the step")[0]
+    assert 0 == perdure("answer", "note", "y")[0]
+    code, out, err = perdure("resume", "note")
+    assert code == 3, err  # the command by which the second step is checked needs a yes of its own
+    assert "test -f note.txt" in err
+    assert 0 == perdure("answer", "note", "y")[0]
+    code, out, err = perdure("resume", "note")
+    assert 0 == code, err
+    assert [] == service.problems()
+    said = [request for request in service.requests() if "A person says: mind the step" in json.dumps(request["body"])]
+    assert said
+
+
+def test_unattended_what_would_ask_fails_with_the_package(perdure, service):
+    """Exit 1; nobody is waited for."""
+    code, _, err = perdure(*order(service, "--unattended"))
+    assert code == 1
+    assert "execute_shell" in err
+    code, out, _ = perdure("show", "note", "--handover")
+    assert re.search(r"execute_shell", out)
+
+
+def test_a_budget_stops_it_and_is_raised(perdure, service):
+    """The call that would go over is not sent; the line that is printed raises the budget and the task ends."""
+    code, _, err = perdure(*order(service, "--yes", "--budget", "tokens=9000"))
+    assert code == 3
+    sent = len(service.requests())
+    line = re.search(r"perdure resume note --budget '?([^'\n]+)'?", err)
+    assert line, err
+    code, out, err = perdure("resume", "note", "--budget", "tokens=900000")
+    assert (0, RESULT) == (code, out.splitlines()[-1]), err
+    assert len(service.requests()) > sent
+
+
+def test_what_cannot_work_is_said_before_anything_is_written(perdure, service, here, monkeypatch):
+    """A missing key, a tool that is none, a prompt strategy that is none, a file that is not there: exit 2."""
+    cases = [
+        (order(service, "--prompt-strategy", "guess"), "one_shot"),
+        (order(service, "--tools", "nosuch.py"), "there is no file"),
+        (order(service, "--mcp", "nosuch.json"), "nosuch.json"),
+    ]
+    for arguments, word in cases:
+        code, _, err = perdure(*arguments)
+        assert (2, True) == (code, word in err), err
+    monkeypatch.delenv("OPENAI_API_KEY")
+    code, _, err = perdure("run", GOAL, "--model", "openai:gpt-5-mini")
+    assert (2, True) == (code, "OPENAI_API_KEY" in err), err
+    assert not (here / ".perdure" / "perdure.db").exists()
+    assert [] == service.requests()
