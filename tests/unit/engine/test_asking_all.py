@@ -13,6 +13,7 @@ from perdure.model.entry import MessageReceived, QuestionAnswered, QuestionAsked
 from perdure.ports import Message
 from perdure.testing import Death
 from perdure.views.asked import has_answered, questions_of
+from perdure.views.listing import look_at
 from tests.unit.engine.test_asking import entries, resume
 from tests.unit.engine.test_replaying import replay
 from tests.worlds import DEAD, Play, World, counted, until
@@ -315,3 +316,22 @@ def test_the_open_questions_of_a_task_can_be_looked_up():
         return await questions_of(world.store(), "job")
 
     assert [(2, "b", "publish b?")] == [(one.number, one.key, one.text) for one in asyncio.run(look())]
+
+
+def test_an_answer_left_for_a_holder_who_died_makes_the_task_due():
+    """`resume --all --due` takes it: whoever has answered need not do it again."""
+    world = asked_both(lambda task: task.ask("which?"))
+
+    async def row():
+        store = world.store()
+        return await look_at(store, await store.find("job"))
+
+    assert not asyncio.run(row()).is_due(0)
+
+    async def post():
+        store = world.store()
+        await store.post((await store.find("job")).task, Message(id="m", what="answer", text="red", key="which?"))
+
+    asyncio.run(post())
+    assert asyncio.run(row()).is_due(0)
+    assert "red" == resume(world, Play(lambda task: task.ask("which?")))
