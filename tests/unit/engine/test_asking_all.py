@@ -335,3 +335,26 @@ def test_an_answer_left_for_a_holder_who_died_makes_the_task_due():
     asyncio.run(post())
     assert asyncio.run(row()).is_due(0)
     assert "red" == resume(world, Play(lambda task: task.ask("which?")))
+
+
+def test_a_flow_in_circles_goes_all_its_rounds_after_a_resume():
+    """Five rounds with two questions each, a restart at every pause: each is made once, and the end is reached."""
+    world, calls = World(), []
+    act = counted(calls, effect="irreversible")
+
+    async def circle(task):
+        while task.state["rounds"] < 5:
+            n = task.state["rounds"]
+            await task.using(key=f"round {n}").act(act, n)
+            await task.ask_all({f"left {n}": "left?", f"right {n}": "right?"})
+            async with task.edit() as state:
+                state["rounds"] = n + 1
+        return task.state["rounds"]
+
+    for _ in range(5):
+        with pytest.raises(perdure.NeedsHuman):
+            world.live(Play(circle, state={"rounds": 0}))
+        for number in sorted(numbers(world).values(), reverse=True):
+            answer(world, "on", str(number))
+    assert 5 == world.live(Play(circle, state={"rounds": 0}))
+    assert ([0, 1, 2, 3, 4], 10) == (calls, len(entries(world, QuestionAsked)))
