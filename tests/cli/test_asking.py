@@ -10,6 +10,17 @@ import pytest
 from tests.cli.conftest import COMMAND, ROOT
 from tests.cli.test_talking import add_program
 
+PERMITTED = '''
+
+@perdure.program
+async def permitted(task):
+    """Ask for three calls, as the agent does: `y -2` to the first covers the second."""
+    texts = {"permit 1.0 a": "Allow a?", "permit 1.1 b": "Allow b?", "permit 1.2 c": "Allow c?"}
+    if task.answers.get("permit 1.0 a") == "y -2":
+        del texts["permit 1.1 b"]
+    said = await task.ask_all(texts)
+    return [said["permit 1.0 a"], "covered", said["permit 1.2 c"]]
+'''
 pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no terminals here")
 
 
@@ -88,19 +99,25 @@ def test_all_due_tasks_are_resumed_without_asking(typing, perdure, here):
 
 def test_what_the_agent_may_do_is_recorded_from_the_settings(here):
     """Without a word the usual lists; those that are given otherwise, on resume as well; a bad pattern is refused."""
-    from perdure.cli.agents import changes_of, settings_of
-    from perdure.cli.running import ResumeOptions
+    from perdure.cli.agents import changes_of, chosen
+    from perdure.cli.running import ResumeOptions, RunOptions
     from perdure.config import ALLOWED, DENIED, load_config
 
-    options = ResumeOptions()
-    usual = settings_of("offline", changes_of(options, load_config()))
-    assert (ALLOWED, DENIED, {}) == (usual.allow, usual.deny, changes_of(options, load_config()))
+    def settings():
+        options, config = (
+            RunOptions(goal="summarise the documents in .", model="offline"),
+            load_config({"model": "offline"}),
+        )
+        return chosen(options, config, changes_of(options, config)).agent.settings
+
+    assert (ALLOWED, DENIED) == (settings().allow, settings().deny)
     (here / ".perdure").mkdir()
     file = here / ".perdure" / "config.toml"
     file.write_text("[permissions]\nallow = ['web_search(*)']\n", "utf-8")
-    assert {"allow": ("web_search(*)",)} == changes_of(options, load_config())
-    given = settings_of("offline", changes_of(options, load_config()))
-    assert (("web_search(*)",), DENIED) == (given.allow, given.deny)
+    assert (("web_search(*)",), DENIED) == (settings().allow, settings().deny)
+    assert {"allow": ("web_search(*)",)} == changes_of(ResumeOptions(), load_config())
+    file.write_text("allow = []\n", "utf-8")
+    assert ((), DENIED) == (settings().allow, settings().deny)
 
 
 def test_a_bad_pattern_starts_nothing(perdure, here):
@@ -110,3 +127,12 @@ def test_a_bad_pattern_starts_nothing(perdure, here):
     code, _, err = perdure("run", "say hello", "--model", "openai:x")
     assert (2, True) == (code, "config.toml: deny: permission 'execute_shell' is no pattern" in err)
     assert "no tasks" in perdure("list", "--all")[1]
+
+
+def test_calls_that_an_answer_allows_as_well_are_not_asked(typing, here):
+    """`y -2` to the first of three calls covers the second; the third is asked, and the task goes on."""
+    with (here / "programs.py").open("a", encoding="utf-8") as file:
+        file.write(PERMITTED)
+    code, out, err = typing("run", "--program", "programs.py:permitted", "--name", "t", lines=["y -2", "n"])
+    assert (0, ["y -2", "covered", "n"]) == (code, json.loads(out[out.index("[") :]))
+    assert (1, 0, 1) == (err.count("Allow a?"), err.count("Allow b?"), err.count("Allow c?"))

@@ -88,7 +88,7 @@ class _Weighing:
     def __init__(self, view: PolicyView, settings: AgentSettings, names: Mapping[str, Sequence[str]]) -> None:
         self._view, self._settings, self._names = view, settings, names
         self._rules = Permissions(allow=settings.allow, deny=settings.deny, only=settings.only)
-        kept = view.memory.get(PLACE) or {}
+        kept: Mapping[str, Any] = view.memory.get(PLACE) or {}
         self._left: int = kept.get("left", 0)
         self._made: int = kept.get("made", 0)  # calls under --continuous-limit
         self._has_counted = False  # what a call takes from a count is taken once: it is to be noted before it runs

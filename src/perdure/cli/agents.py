@@ -108,8 +108,9 @@ def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
     if not goal:
         raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
     model = config.text("model") or (found.settings.model if found.settings.model != OFFLINE else _told_offline())
-    rules = {"allow": found.settings.allow or ALLOWED, "deny": found.settings.deny or DENIED}
-    settings = changed(found.settings, {**rules, **changes, "model": model})
+    rules = {"allow": found.settings.allow or ALLOWED, "deny": DENIED, **changes}
+    denied = tuple(dict.fromkeys((*rules["deny"], *found.settings.deny)))  # no list takes back what another denies
+    settings = changed(found.settings, {**rules, "deny": denied, "model": model})
     if settings.prompt_strategy:
         from perdure.agent.approaches import approach_called
 

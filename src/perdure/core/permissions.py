@@ -18,7 +18,7 @@ import functools
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -243,7 +243,8 @@ def _normal(path: str) -> str:
 def _texts_in(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list | tuple) else ()
+    several = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+    return tuple(one for one in several if isinstance(one, str))
 
 
 def _text_of(value: object) -> str:

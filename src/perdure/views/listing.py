@@ -25,6 +25,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     summary: TaskSummary
     standing: str  # the status; "interrupted" = running, but whoever ran it is dead; see `look_at`
     holder: str = ""  # who works on it now
+    has_answer: bool = False  # it waits for a person, and an answer lies in its inbox: left for a holder who died
 
     @property
     def is_unfinished(self) -> bool:
@@ -43,6 +44,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
                 return not self.summary.reason.startswith(_BY_A_PERSON)
             case "parked":
                 return self.summary.until <= now
+            case "needs_human":
+                return self.has_answer
             case _:
                 return False
 
@@ -58,6 +61,10 @@ async def look_at(store: Store, summary: TaskSummary) -> Row:
 
     Such a fork stands as "forking", or, where whoever made it is dead, as "half fork".
     """
+    if summary.status == "needs_human":
+        left = (await store.messages([summary.task])).get(summary.task, [])
+        has_answer = any(message.what == "answer" for message in left)
+        return Row(summary=summary, standing=summary.status, has_answer=has_answer)
     if summary.status != "running" and not summary.is_half_fork:
         return Row(summary=summary, standing=summary.status)
     lease = await store.lease(summary.task)

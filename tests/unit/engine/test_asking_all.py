@@ -13,6 +13,7 @@ from perdure.model.entry import MessageReceived, QuestionAnswered, QuestionAsked
 from perdure.ports import Message
 from perdure.testing import Death
 from perdure.views.asked import has_answered, questions_of
+from perdure.views.listing import look_at
 from tests.unit.engine.test_asking import entries, resume
 from tests.unit.engine.test_replaying import replay
 from tests.worlds import DEAD, Play, World, counted, until
@@ -315,3 +316,45 @@ def test_the_open_questions_of_a_task_can_be_looked_up():
         return await questions_of(world.store(), "job")
 
     assert [(2, "b", "publish b?")] == [(one.number, one.key, one.text) for one in asyncio.run(look())]
+
+
+def test_an_answer_left_for_a_holder_who_died_makes_the_task_due():
+    """`resume --all --due` takes it: whoever has answered need not do it again."""
+    world = asked_both(lambda task: task.ask("which?"))
+
+    async def row():
+        store = world.store()
+        return await look_at(store, await store.find("job"))
+
+    assert not asyncio.run(row()).is_due(0)
+
+    async def post():
+        store = world.store()
+        await store.post((await store.find("job")).task, Message(id="m", what="answer", text="red", key="which?"))
+
+    asyncio.run(post())
+    assert asyncio.run(row()).is_due(0)
+    assert "red" == resume(world, Play(lambda task: task.ask("which?")))
+
+
+def test_a_flow_in_circles_goes_all_its_rounds_after_a_resume():
+    """Five rounds with two questions each, a restart at every pause: each is made once, and the end is reached."""
+    world, calls = World(), []
+    act = counted(calls, effect="irreversible")
+
+    async def circle(task):
+        while task.state["rounds"] < 5:
+            n = task.state["rounds"]
+            await task.using(key=f"round {n}").act(act, n)
+            await task.ask_all({f"left {n}": "left?", f"right {n}": "right?"})
+            async with task.edit() as state:
+                state["rounds"] = n + 1
+        return task.state["rounds"]
+
+    for _ in range(5):
+        with pytest.raises(perdure.NeedsHuman):
+            world.live(Play(circle, state={"rounds": 0}))
+        for number in sorted(numbers(world).values(), reverse=True):
+            answer(world, "on", str(number))
+    assert 5 == world.live(Play(circle, state={"rounds": 0}))
+    assert ([0, 1, 2, 3, 4], 10) == (calls, len(entries(world, QuestionAsked)))

@@ -20,9 +20,11 @@ from perdure.agent.autogpt.dotenv import read_dotenv
 from perdure.agent.autogpt.found import NOTHING, Found, Variables, goal_of, settings_of
 from perdure.agent.autogpt.reading import is_ours
 from perdure.agent.autogpt.state import State, read_state
+from perdure.agent.people import NAMES
 from perdure.agent.settings import AgentSettings
 from perdure.errors import UsageError
 from perdure.model.chat import Message
+from perdure.tools.builtin.catalogue import catalogue
 
 _ALONE: Final = ("offline", "local")  # models that ask nobody
 _FILE_KEYS: Final = ("AI_SETTINGS_FILE", "PROMPT_SETTINGS_FILE")  # of `.env`, in the order of FILES
@@ -53,11 +55,12 @@ def inherit(folder: str, environ: Mapping[str, str], *, model: str = "") -> Inhe
     for name, key in zip(FILES, _FILE_KEYS, strict=True):
         named = os.path.join(folder, dotenv.files[key]) if key in dotenv.files else ""
         found.append(read_ai_settings(named) if named else _beside(os.path.join(folder, name), read_ai_settings))
+    settings, remarks = _fitting(settings_of(*(one.fields for one in found)))
     return Inherited(
-        settings=settings_of(*(one.fields for one in found)),
+        settings=settings,
         goal=goal_of("", [goal for one in found for goal in one.goals]),
         variables=dotenv.variables,
-        remarks=tuple(_remarks(found)),
+        remarks=(*_remarks(found), *remarks),
     )
 
 
@@ -77,11 +80,16 @@ def inherit_agent(place: str, environ: Mapping[str, str], *, goal: str = "", mod
     files = [os.path.join(state.project, ".autogpt", "autogpt.yaml")] if state.project else []
     files.append(os.path.join(home, "permissions.yaml"))
     permissions = [_beside(path, read_permissions) for path in files]
+    settings, remarks = _fitting(settings_of(*(one.fields for one in (dotenv, *permissions)), state.fields))
     return Inherited(
-        settings=settings_of(*(one.fields for one in (dotenv, *permissions)), state.fields),
+        settings=settings,
         goal=goal or state.goal,
         variables=dotenv.variables,
-        remarks=(f"goes on from {state.place}: {_count(state.turns)}", *_remarks([dotenv, *permissions, state])),
+        remarks=(
+            f"goes on from {state.place}: {_count(state.turns)}",
+            *_remarks([dotenv, *permissions, state]),
+            *remarks,
+        ),
         messages=[*_former_goal(state, goal), *state.messages],
         turns=state.turns,
         workspace=state.workspace,
@@ -93,6 +101,17 @@ def _beside(path: str, read: Callable[[str], Found]) -> Found:
     if not os.path.lexists(path):
         return NOTHING
     return read(path) if is_ours(path) else Found(place=path, ignored={"the file": "it belongs to another user"})
+
+
+def _fitting(settings: AgentSettings) -> tuple[AgentSettings, list[str]]:
+    """Return the settings without names of tools that there are not, and what is to be said of these."""
+    if not settings.left_out:
+        return settings, []
+    known = catalogue().keys() | NAMES
+    left_out = tuple(name for name in settings.left_out if name in known)
+    gone = [name for name in settings.left_out if name not in known]
+    lines = [f"no tool has the name {', '.join(gone)}; there is nothing to leave out"] if gone else []
+    return msgspec.structs.replace(settings, left_out=left_out), lines
 
 
 def _count(turns: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import importlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, cast
@@ -85,7 +86,7 @@ async def mcp_tools(config_path: str, environ: Mapping[str, str]) -> McpServers:
     sentence in `problems`, and the others are there. Raises ConfigInvalid for a file that cannot be used.
     """
     try:
-        import mcp  # noqa: F401 - each place imports what it needs; here is where one can be told that it is missing
+        importlib.import_module("mcp")
     except ImportError as error:
         raise ConfigInvalid(config_path, "its servers need the MCP library; pip install 'perdure[mcp]'") from error
     servers = McpServers([Connection(server, environ) for server in read_servers(config_path, environ)])

@@ -86,6 +86,15 @@ def test_what_is_not_obeyed_is_told_by_reason(tmp_path):
     assert f"unknown in {tmp_path / '.env'}: MINE" == mine
 
 
+def test_a_command_that_is_no_tool_here_need_not_be_left_out(tmp_path):
+    """Tools by name and alias, and what is no tool but called like one; of others it is said that there are none."""
+    lines = "DISABLED_COMMANDS=generate_image,execute_shell,ask_user\n"
+    (tmp_path / ".env").write_text(lines, "utf-8")
+    found = inherit(str(tmp_path), {})
+    assert ("execute_shell", "ask_user") == found.settings.left_out
+    assert "no tool has the name generate_image; there is nothing to leave out" == found.remarks[-1]
+
+
 def test_keys_are_neither_shown_nor_encoded(tmp_path):
     """What is handed on stands in no text that is made of the value."""
     (tmp_path / ".env").write_text("OPENAI_API_KEY=secret-1\n", "utf-8")
