@@ -26,7 +26,6 @@ from perdure.engine.report import ReportRow
 from perdure.engine.runtime import Runtime
 from perdure.errors import (
     ActionUnknown,
-    GoalUnknown,
     ProgramNotImportable,
     TaskBusy,
     TaskFinished,
@@ -45,7 +44,6 @@ from perdure.views.showing import show, word_for
 
 if TYPE_CHECKING:
     from perdure.agent import Agent
-    from perdure.agent.autogpt import Inherited
     from perdure.engine.replay.playing import Replayed
     from perdure.engine.replay.record import Record
     from perdure.engine.replay.rejudging import Rejudgement
@@ -88,25 +86,6 @@ def refuse_program(goal: str) -> None:
     if _PROGRAM.match(goal):
         target = goal if ":" in goal else f"{goal}:NAME"
         raise UsageError(f"{goal!r} looks like a program, not like a goal; type: perdure run --program {target}")
-
-
-def place_goal(goal: str, model: str) -> str:
-    """Return the goal with the folder it names made absolute, so that it means the same wherever it is resumed.
-
-    Only the goals that the offline plan understands name one; any other model takes any goal as it is. Raises
-    GoalUnknown for a goal that the model does not know.
-    """
-    from perdure.agent.offline.goals import GOAL_FORMS, parse_goal
-
-    if model not in {"offline", "local"}:
-        return goal
-    parsed = parse_goal(goal)
-    if parsed is None:
-        raise GoalUnknown(goal, GOAL_FORMS)
-    head, _, tail = goal.rpartition(parsed.folder)
-    folder = os.path.abspath(os.path.expanduser(parsed.folder))
-    placed = parse_goal(head + folder + tail)
-    return goal if placed is None or placed.folder != folder else head + folder + tail
 
 
 def names_of(order: Order, subject: str, *parts: str) -> tuple[str, ...]:
@@ -181,21 +160,6 @@ async def start_goal(runtime: Runtime, order: Order, agent: Agent, args: Mapping
     return await runtime.run(agent, order.name, args=dict(args), **_wanted(order))
 
 
-async def agent_named(store: Store, name: str, changes: Mapping[str, Any]) -> tuple[Agent, dict[str, Any]] | None:
-    """Return the agent that drives the newest task called `name`, and the arguments it was started with.
-
-    None where there is no such task, or something else drives it.
-    """
-    found = next((one for one in await store.tasks() if one.name == name), None)
-    start = None if found is None else start_of((await read_entry(store, found.task, 1)).payload)
-    if start is None or start.driver.kind != "agent":
-        return None
-    from perdure.agent import load_agent
-
-    arguments = values.decode(bytes(start.driver.arguments)) if bytes(start.driver.arguments) else {}
-    return load_agent(start.driver.target, arguments, changes), arguments
-
-
 async def start_program(runtime: Runtime, order: Order, target: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as above
     """Run a program that is named by its import path or file, rooted in the working directory."""
     return await runtime.run(load_program(target, os.getcwd()), order.name, args=dict(arguments), **_wanted(order))
@@ -203,18 +167,6 @@ async def start_program(runtime: Runtime, order: Order, target: str, arguments: 
 
 def _wanted(order: Order) -> dict[str, Any]:
     return {"goal": order.goal, "new": order.new, "workspace": order.workspace, "budget": order.budget or None}
-
-
-def inherit(agent: str, environ: Mapping[str, str], *, goal: str = "", model: str = "") -> Inherited:
-    """Return what a run takes over from AutoGPT: the agent at `agent`, or with "" the files in the working directory.
-
-    Raises ConfigInvalid naming file and key, UsageError for an agent that had finished and is given no new `goal`.
-    """
-    from perdure.agent import autogpt
-
-    if agent:
-        return autogpt.inherit_agent(agent, environ, goal=goal, model=model)
-    return autogpt.inherit(os.getcwd(), environ, model=model)
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):

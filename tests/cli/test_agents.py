@@ -1,4 +1,4 @@
-"""`perdure run GOAL` on a model of a provider: as a person types it, in processes that are killed, against a service."""
+"""`perdure run GOAL` on a model of a provider: as a person types it, killed, against a service on real sockets."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def test_a_goal_is_planned_worked_on_and_verified(perdure, service, here):
 def test_killed_at_any_moment_it_goes_on_and_pays_for_nothing_twice(spawn, service, here):
     """SIGKILL at crash points of the whole run: each finished request was sent once, the result is the same."""
     kills = 0
-    for number in (3, 9, 16, 24, 33, 41):
+    for number in (3, 16, 24, 41):
         first = spawn(*order(service, "--yes", "--new"), PERDURE_TESTING="1", PERDURE_CRASH=f"any:{number}")
         first.communicate(timeout=60)
         assert first.returncode == -signal.SIGKILL
@@ -57,7 +57,7 @@ def test_killed_at_any_moment_it_goes_on_and_pays_for_nothing_twice(spawn, servi
     requests = service.requests()
     undisturbed = len({request["key"] for request in requests})
     assert len(requests) <= kills * (undisturbed + 1)  # of each run at most the one in flight came again
-    assert kills == 6
+    assert kills == 4
     print(f"killed {kills} times; {len(requests)} requests, {undisturbed} different ones")
 
 

@@ -94,13 +94,12 @@ def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
 
     Raises ConfigInvalid, ExtraMissing, ToolUndeclared where it could not work; UsageError without a goal.
     """
-    from perdure import operations
-    from perdure.agent import Agent
+    from perdure.agent import Agent, starting
     from perdure.agent.agent import changed
     from perdure.model.budget import NO_BUDGET
 
     environ = {**os.environ, **({"AI_SETTINGS_FILE": os.path.abspath(wish.ai_settings)} if wish.ai_settings else {})}
-    found = operations.inherit(wish.from_autogpt, environ, goal=wish.goal, model=config.text("model"))
+    found = starting.inherit(wish.from_autogpt, environ, goal=wish.goal, model=config.text("model"))
     for remark in found.remarks:
         complain(f"perdure: {remark}")
     os.environ.update(found.variables)
@@ -118,7 +117,7 @@ def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
     agent = Agent(settings=settings)
     agent.check()
     budget = None if settings.budget == NO_BUDGET else settings.budget
-    return Start(agent, operations.place_goal(goal, model), found.workspace, budget, found.messages)
+    return Start(agent, starting.place_goal(goal, model), found.workspace, budget, found.messages)
 
 
 def take_keys() -> None:

@@ -209,6 +209,7 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - what the file says
 
 def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, ...], _Job]:
     from perdure import operations
+    from perdure.agent import starting
 
     if options.values:
         raise UsageError("--set gives arguments to a program; a goal has none")
@@ -228,7 +229,7 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
     async def start(runtime: Runtime, found: Order) -> Any:  # noqa: ANN401 - the task's result
         placed = found.workspace or operations.default_workspace(place, found.name)
         placed_order = msgspec.structs.replace(found, workspace=placed)
-        known = None if found.new else await operations.agent_named(runtime.store, found.name, changes)
+        known = None if found.new else await starting.agent_named(runtime.store, found.name, changes)
         agent, args = known or (wanted.agent, wanted.arguments)
         return await operations.start_goal(runtime, placed_order, agent, args)
 
