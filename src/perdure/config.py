@@ -53,10 +53,10 @@ class Setting(msgspec.Struct, frozen=True):
         return PREFIX + self.key.upper()
 
 
-# Those of AutoGPT, with the tools that read and write in the same way.
+# Those of AutoGPT, with what writes or tells of a file in the same way. A search asks: it could show a denied file.
 ALLOWED: Final = tuple(
     f"{tool}({{workspace}}/**)"
-    for tool in ("read_file", "write_to_file", "append_to_file", "list_folder", "search_in_files", "get_file_info")
+    for tool in ("read_file", "write_to_file", "append_to_file", "list_folder", "get_file_info")
 )
 DENIED: Final = (
     *(f"read_file({path})" for path in ("**.env", "**.env.*", "**.key", "**.pem")),

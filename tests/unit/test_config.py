@@ -50,6 +50,11 @@ def test_each_value_knows_where_it_came_from(places):
     assert {
         "allow": "default",
         "app": "flag --app",
+        "base_url": "default",
+        "fast_model": "default",
+        "mcp": "default",
+        "prompt_strategy": "default",
+        "search": "default",
         "deny": "default",
         "model": "PERDURE_MODEL",
         "health_min": "default",
@@ -70,7 +75,7 @@ def test_each_value_knows_where_it_came_from(places):
         ("stroe = 'x'", "did you mean 'store'?"),
         (
             "zzz = 1",
-            "known are allow, app, deny, health_min, log_dir, log_keep, model, notify_command, notify_url, store, ",
+            "known are allow, app, base_url, deny, fast_model, health_min, log_dir, log_keep, mcp, model, ",
         ),
         ("unattended = 'yes'", "true or false"),
         ("store = 3", "text in quotes"),
@@ -219,12 +224,13 @@ def test_without_a_word_files_of_the_workspace_are_free_and_secrets_are_denied(p
         ("list_folder", {}),
         ("read_file", {"filename": "/etc/passwd"}),
         ("delete_file", {"filename": "a.md"}),
+        ("search_in_files", {"pattern": "KEY="}),
         ("execute_shell", {"command_line": "ls"}),
         ("read_file", {"filename": ".env"}),
         ("execute_shell", {"command_line": "ls; sudo ls"}),
     ]
     outcomes = [judge(permissions, tool, arguments, "/ws").outcome for tool, arguments in calls]
-    assert ["allow"] * 3 + ["ask"] * 3 + ["deny"] * 2 == outcomes
+    assert ["allow"] * 3 + ["ask"] * 4 + ["deny"] * 2 == outcomes
 
 
 def test_a_pattern_that_is_none_is_refused_with_its_file(places):

@@ -67,6 +67,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         recorded = msgspec.Raw(values.encode(dict(arguments)))
         return Driver(kind="agent", target=self.settings.model, arguments=recorded)
 
+    def refuse_models(self) -> None:
+        """Raise ModelUnknown, ApiKeyMissing or ExtraMissing where its models cannot be asked. Sends nothing."""
+        from perdure.llm.opening import refuse_models
+
+        if self.open_model is None:
+            names = (self.settings.model, self.settings.fast_model)
+            refuse_models(names, base_url=self.settings.base_url, environ=os.environ)
+
     def arguments(self, first: Sequence[Message] = ()) -> dict[str, Any]:
         """Return what `Runtime.run` takes as `args`: the settings, and what the conversation begins with."""
         if self.settings.model in PLANNED:

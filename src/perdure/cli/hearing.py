@@ -54,7 +54,7 @@ def _cut(text: str) -> tuple[list[str], str]:
 
 def _folded(line: str) -> list[str]:
     """Break a line at blanks; a word without one stays whole up to the width."""
-    parts = []
+    parts: list[str] = []
     while len(line) > _WIDTH:
         at = line.rfind(" ", 1, _WIDTH + 1)
         cut = at if at > 0 else _WIDTH

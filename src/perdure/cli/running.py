@@ -230,6 +230,8 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
         placed = found.workspace or operations.default_workspace(place, found.name)
         placed_order = msgspec.structs.replace(found, workspace=placed)
         known = None if found.new else await starting.agent_named(runtime.store, found.name, changes)
+        if known is None:
+            wanted.agent.refuse_models()  # before anything begins; one that has ended needs none for its result
         agent, args = known or (wanted.agent, wanted.arguments)
         return await operations.start_goal(runtime, placed_order, agent, args)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from perdure.core.permissions import Permissions, check_permissions, digest_of_call, judge
 from perdure.errors import PatternInvalid
+from perdure.tools.builtin.catalogue import catalogue
 
 ROOT = "/home/ada/ws"
 AUTOGPT = Permissions(
@@ -279,3 +280,24 @@ def test_a_real_shell_never_runs_more_than_was_read(bin_folder, tmp_path, parts)
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert not os.path.exists(trace), line
+
+
+def test_the_paths_of_each_tool_are_compared():
+    """Of every tool that comes with the agent it is known what patterns see; a new one has its row here."""
+    seen = {
+        "append_to_file": ["filename"], "copy_file": ["source", "destination"], "delete_file": ["filename"],
+        "execute_python_file": ["filename"], "get_file_info": ["filename"], "list_folder": ["folder"],
+        "move_file": ["source", "destination"], "read_file": ["filename"], "search_in_files": ["directory"],
+        "write_to_file": ["filename"],
+    }  # fmt: skip
+    by_hand = {"execute_shell", "execute_python_code", "fetch_webpage", "read_webpage", "web_search"}
+    git = {name for name in catalogue() if "git" in name or name == "clone_repository"}
+    named = {tool.name: tool for tool in catalogue().values() if tool.name not in git}
+    assert seen.keys() | by_hand == named.keys()
+    for name, parameters in seen.items():
+        assert set(parameters) <= set(named[name].shape.signature.parameters)
+        for outside in parameters:
+            given = dict.fromkeys(parameters, "x")
+            inside = Permissions(allow=(f"{name}({{workspace}}/**)",))
+            assert "allow" == outcome(inside, name, given)
+            assert "ask" == outcome(inside, name, given | {outside: "/etc/x"})

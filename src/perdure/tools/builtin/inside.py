@@ -258,16 +258,26 @@ def below(spot: Spot, *, leave_aside: bool = True) -> Iterator[Below]:
     pending: deque[tuple[str, ...]] = deque([()])
     try:
         while pending:
-            names = pending.popleft()
-            with contextlib.suppress(*_GONE), opened_below(top_fd, names) as fd:
-                for name, seen in _entries(fd):
-                    here = (*names, name)
-                    if stat.S_ISDIR(seen.st_mode) and not (leave_aside and name in LEFT_ASIDE):
-                        pending.append(here)
-                    found = Spot(folder_fd=fd, name=name, path=text_of(os.path.join(top, *here)))
-                    yield Below(names=here, spot=found, seen=seen)
+            for found in _level(top_fd, top, pending.popleft()):
+                pending.extend(_further(found, leave_aside=leave_aside))
+                yield found
     finally:
         os.close(top_fd)
+
+
+def _further(found: Below, *, leave_aside: bool) -> Iterator[tuple[str, ...]]:
+    """Yield the names of what was found where it is a folder to be looked into."""
+    if stat.S_ISDIR(found.seen.st_mode) and not (leave_aside and found.spot.name in LEFT_ASIDE):
+        yield found.names
+
+
+def _level(top_fd: int, top: str, names: tuple[str, ...]) -> Iterator[Below]:
+    """Yield what stands in the folder to which `names` lead from the top; nothing of one that has vanished."""
+    with contextlib.suppress(*_GONE), opened_below(top_fd, names) as fd:
+        for name, seen in _entries(fd):
+            here = (*names, name)
+            spot = Spot(folder_fd=fd, name=name, path=text_of(os.path.join(top, *here)))
+            yield Below(names=here, spot=spot, seen=seen)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,59 @@
+"""What the command takes over from AutoGPT's files: which of them wins, what adds up, and what a resume needs."""
+
+import os
+
+from perdure.cli.agents import changes_of, chosen, take_keys
+from perdure.cli.running import RunOptions
+from perdure.config import load_config
+from perdure.core.permissions import Permissions, judge
+
+ENV = "SMART_LLM=gpt-4o\nOPENAI_API_KEY=sk-of-the-file-1\nSHELL_DENYLIST=curl\nTEMPERATURE=0.5\n"
+
+
+def choose(monkeypatch, **options):
+    """Return what a run in this folder is to do; keys that it takes are gone with the test."""
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    wish = RunOptions(**options)
+    config = load_config({"model": options["model"]} if "model" in options else {})
+    return chosen(wish, config, changes_of(wish, config))
+
+
+def test_no_list_takes_back_what_another_denies(here, monkeypatch):
+    """The usual rules, those of the project and those of AutoGPT's `.env` deny together."""
+    (here / ".env").write_text(ENV, "utf-8")
+    usual = choose(monkeypatch, goal="tidy up").agent.settings
+    (here / ".perdure").mkdir()
+    (here / ".perdure" / "config.toml").write_text('deny = ["execute_shell(wget:**)"]\n', "utf-8")
+    ours = choose(monkeypatch, goal="tidy up").agent.settings
+    for settings, lines in ((usual, ("curl x",)), (ours, ("curl x", "wget x"))):
+        rules = Permissions(allow=settings.allow, deny=settings.deny)
+        verdicts = {judge(rules, "execute_shell", {"command_line": line}, "/w").outcome for line in lines}
+        assert {"deny"} == verdicts
+
+
+def test_a_model_of_the_command_line_goes_before_that_of_the_file(here, monkeypatch, capsys):
+    """Other settings of the file hold, and what was read is said."""
+    (here / ".env").write_text(ENV, "utf-8")
+    settings = choose(monkeypatch, goal="tidy up", model="openai:gpt-5").agent.settings
+    assert ("openai:gpt-5", 0.5) == (settings.model, settings.temperature)
+    assert f"perdure: read {here / '.env'}\n" == capsys.readouterr().err
+
+
+def test_goal_and_budget_come_from_the_file_that_is_named(here, monkeypatch):
+    """A goal of the command line goes before it."""
+    (here / ".env").write_text(ENV, "utf-8")
+    (here / "mine.yaml").write_text("ai_goals: [Cook soup]\napi_budget: 3\n", "utf-8")
+    start = choose(monkeypatch, ai_settings="mine.yaml")
+    assert ("Cook soup", "3 USD") == (start.goal, start.budget.money)
+    assert "Bake" == choose(monkeypatch, ai_settings="mine.yaml", goal="Bake").goal
+
+
+def test_a_resume_takes_the_keys_of_the_file(here, monkeypatch):
+    """Into the environment of its process; what is set there stays."""
+    (here / ".env").write_text(ENV, "utf-8")
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    take_keys()
+    assert "sk-of-the-file-1" == os.environ["OPENAI_API_KEY"]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-shell-2")
+    take_keys()
+    assert "sk-of-the-shell-2" == os.environ["OPENAI_API_KEY"]
