@@ -104,7 +104,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         before = {**dict(task.state.get("settings", {}))}
         settings = changed(self.settings, {**before, **self.changes})
 
-        @tool(effect="pure", name=OUTFIT)
+        @tool(effect="pure", name=OUTFIT, poll=True)  # the same each time, and no circle
         async def fit_out() -> dict[str, Any]:
             recorded = await opened.fit_out(settings)
             return {"settings": {**before, **self.changes}, "outfit": to_text(recorded)}
