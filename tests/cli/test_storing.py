@@ -191,6 +191,6 @@ def test_the_size_of_the_store_is_shown(perdure, task):
     code, out, _ = perdure("store", "status")
     assert (0, True) == (code, "tasks      1: 1 succeeded" in out)
     told = json.loads(perdure("store", "status", "--json")[1])
-    assert ({"total": 1, "succeeded": 1}, 1) == (told["tasks"], told["schema"])
+    assert ({"total": 1, "succeeded": 1}, 2) == (told["tasks"], told["schema"])
     assert told["entries"] == lines(perdure("log", task)[1])[-1]["seq"]
     assert 6 == perdure("store", "status", "--store", "nowhere.db")[0]

@@ -45,6 +45,7 @@ def nothing_set(monkeypatch):
         monkeypatch.delenv(variable, raising=False)
 
 
+@pytest.mark.local  # of which one line tells
 def test_what_is_found_is_said(tmp_path):
     """The first lines are typed."""
     assert [] == follow(FOUND, tmp_path)
