@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import perdure
@@ -184,3 +186,29 @@ def last_results(scene: Scene) -> list[str]:
     """Return what the calls of the last reply that has made some have brought."""
     reply = next(one for one in reversed(scene.memory["messages"]) if one.get("calls"))
     return [reply["results"][call["id"]]["text"] for call in reply["calls"]]
+
+
+def test_a_goal_that_is_reached_already_ends_the_task(tmp_path: Path) -> None:
+    """Found in the workspace before the first turn: a plan is asked for, and nothing else."""
+    (tmp_path / "note.txt").write_text("hello")
+    seen = {"kind": "text_contains", "path": "note.txt", "text": "hello"}
+    scene = Scene(lambda _: planned("write it", check=seen), workspace=tmp_path, prompt_strategy="plan_execute")
+    assert scene.live() == "The goal was reached already."
+    assert scene.forms == ["plan"]
+
+
+def test_an_agent_that_goes_in_circles_is_asked_whether_it_is_done_before_it_is_told_off(tmp_path: Path) -> None:
+    """It reads the same again and again, while another writes what was wanted: the task ends as reached."""
+    seen = {"kind": "file_exists", "path": "note.txt"}
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("write it", check=seen)
+        if len(scene.forms) == 4:
+            (tmp_path / "note.txt").write_text("hello")
+        return says("", ("sc_look", {"place": "here"}))
+
+    scene = Scene(speaks, tools=[look], workspace=tmp_path, prompt_strategy="plan_execute")
+    assert scene.live() == "The goal was reached already."
+    assert "turn" == scene.forms[-1]
+    assert len(scene.forms) < 15

@@ -115,5 +115,5 @@ def test_what_cannot_work_is_said_before_anything_is_written(perdure, service, h
     monkeypatch.delenv("OPENAI_API_KEY")
     code, _, err = perdure("run", GOAL, "--model", "openai:gpt-5-mini")
     assert (2, True) == (code, "OPENAI_API_KEY" in err), err
-    assert not (here / ".perdure" / "perdure.db").exists()
+    assert "note" not in perdure("list", "--all")[1]
     assert [] == service.requests()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from perdure.agent.kit import OpenModel, strategies_of
-from perdure.agent.loop import follow
+from perdure.agent.loop import follow, say
 from perdure.agent.settings import AgentSettings
 from perdure.codec import values
 from perdure.engine.task import Task
@@ -23,7 +23,6 @@ from perdure.llm.naming import LOCAL, OFFLINE
 from perdure.model.chat import Message
 from perdure.model.entry import Driver
 from perdure.model.strategy import Strategy
-from perdure.ports import Model
 from perdure.tools import Tool, tool
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         from perdure.agent.outfit import Opened
         from perdure.agent.policy import ThinkingPolicy
 
-        opened = Opened(self.open_model or self._provider(), self.tools, os.environ)
+        opened = Opened(self.open_model, self.tools, os.environ)
         try:
             kit = await self._fitted(task, opened, first)
             return await follow(task, ThinkingPolicy(kit))
@@ -115,30 +114,17 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         fitted = await task.using(key=f"{OUTFIT} {task.attempt}").act(fit_out, then=keep)
         recorded = from_text(fitted["outfit"])
         for remark in recorded.remarks:
-            await task.note(remark)
+            if remark not in task.state.get("said", ()):
+                await say(task, remark, remark)
         return opened.kit(changed(self.settings, fitted["settings"]), recorded, first)
 
     def check(self) -> None:
-        """Raise what stands in the way of a start: a key or an extra that is missing, a tool that is none.
-
-        ConfigInvalid, ExtraMissing, ToolUndeclared, ProgramNotImportable. Sends nothing.
-        """
+        """Raise ConfigInvalid, ToolUndeclared or ProgramNotImportable for a tool that is none. Sends nothing."""
         if self.settings.model in PLANNED:
             return
-        from perdure.agent.outfit import model_names, tools_of
+        from perdure.agent.outfit import tools_of
 
-        opened = self.open_model or self._provider()
-        for name in model_names(self.settings):
-            opened(name)
-        tools_of(self.settings, self.tools)
-
-    def _provider(self) -> OpenModel:
-        from perdure.llm.opening import open_model
-
-        def opened(name: str) -> Model:
-            return open_model(name, base_url=self.settings.base_url, environ=os.environ)
-
-        return opened
+        tools_of(self.settings, self.tools, os.environ)
 
 
 def load_agent(

@@ -23,9 +23,40 @@ from perdure.model.move import Act, Judge, Move, PolicyView, Remember
 
 GOAL: Final = "the goal is reached"
 CUT: Final = "Your answer was cut off at its greatest length. Go on from there, more briefly."
+SEEN_IN_FILES: Final = frozenset({"file_exists", "text_contains", "json_valid"})
 CLAIMING: Final = {"finish": "goal", "step_done": "step"}
 
 Memory = Any  # a writable view of the state
+
+
+def already(view: PolicyView) -> Iterator[Move]:
+    """Look whether the goal is reached already, where files can tell: before the first turn, and when going in circles.
+
+    A loop is no proof of failure, and what was done before this task counts as well.
+    """
+    memory = view.memory
+    moment = f"nudged {view.attempt}" if view.advice.kind == "nudge" else f"planned {memory.get('plans', 0)}"
+    check = plain(goal_check(memory))
+    if check.get("kind") not in SEEN_IN_FILES or memory.get("looked") == moment:
+        return
+
+    def keep(memory: Memory, finding: Mapping[str, Any]) -> None:
+        memory["looked"] = moment
+        if finding["passed"]:
+            memory["met"] = True
+
+    arguments = {"check": dict(check), "workspace": view.workspace}
+    yield Act(tool=look, arguments=arguments, key=f"look {moment}", keep=keep)
+
+
+def met(view: PolicyView) -> Iterator[Move]:
+    """End a task whose goal was found to be reached."""
+    if view.memory.get("met"):
+
+        def end(memory: Memory) -> None:
+            memory["reached"] = memory["ahead"].get("result", "") or "The goal was reached already."
+
+        yield Judge(name=GOAL, passed=True, change=end)
 
 
 def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
@@ -75,7 +106,7 @@ def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapp
         for refused in found.refused.values():
             yield Remember(change=partial(_keep_refusal, why=refused["failed"]["message"]))
         yield _with(act_of(view, kit, 0, call), keep=_keep_exit, into=into)
-    if kind in {"file_exists", "text_contains", "json_valid"}:
+    if kind in SEEN_IN_FILES:
         arguments = {"check": dict(check), "workspace": view.workspace}
         yield Act(tool=look, arguments=arguments, key=f"look {number}", into=into)
     criterion = check.get("criterion") or check.get("command") or claim["title"] or view.goal

@@ -80,14 +80,19 @@ async def _make(task: Task, move: Move) -> Outcome | None:
         case AskAll(questions=questions):
             await task.ask_all(questions)
         case Say(text=text, key=key):
-            await task.note(text)
-            async with task.edit() as memory:
-                memory.setdefault("said", []).append(key)
+            await say(task, text, key)
         case Finish():
             return None
         case _:
             assert_never(move)
     return None
+
+
+async def say(task: Task, text: str, key: str) -> None:
+    """Write a line for people; memory["said"] knows it by its key."""
+    await task.note(text)
+    async with task.edit() as memory:
+        memory.setdefault("said", []).append(key)
 
 
 async def _mark(task: Task, move: AdoptPlan | BeginStep | Judge | Checkpoint) -> None:

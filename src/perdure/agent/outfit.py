@@ -6,8 +6,9 @@ for what is not there a stand-in that is never called. Called by `agent.py`.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,19 +18,23 @@ from perdure.agent.people import NAMES
 from perdure.agent.settings import AgentSettings
 from perdure.engine.programs import load_tools
 from perdure.errors import ConfigInvalid, ToolUndeclared
+from perdure.llm.opening import open_model
 from perdure.model.budget import NO_COST, Cost
 from perdure.model.chat import Message, ModelReply, ModelRequest, Offer
 from perdure.model.effect import Effect
 from perdure.ports import Model
 from perdure.tools import Tool, tool
 from perdure.tools.builtin.catalogue import catalogue
+from perdure.tools.builtin.sandbox import isolation_of
 from perdure.tools.builtin.shell import effect_of
+from perdure.tools.builtin.web import searching
 from perdure.tools.offering import offer
 
 if TYPE_CHECKING:
     from perdure.tools.mcp import McpServers
 
 OUTFIT: Final = "outfit"
+RUNNING: Final = ("execute_shell", "execute_python_code", "execute_python_file")
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +49,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 class Opened:
     """What this process has opened: nothing in a replay."""
 
-    def __init__(self, open_model: OpenModel, own: Sequence[Tool[..., Any]], environ: Mapping[str, str]) -> None:
+    def __init__(self, open_model: OpenModel | None, own: Sequence[Tool[..., Any]], environ: Mapping[str, str]) -> None:
         self._open_model = open_model
         self._own = own
         self._environ = environ
@@ -54,13 +59,15 @@ class Opened:
 
     async def fit_out(self, settings: AgentSettings) -> Recorded:
         """Open what the settings name; return what is to be recorded of it. Raises ConfigInvalid, ExtraMissing."""
+        opening = self._open_model or _provider(settings, self._environ)
         for name in model_names(settings):
-            self.models[name] = self._open_model(name)
+            self.models[name] = await asyncio.to_thread(opening, name)  # client libraries take a second to load
         if settings.mcp:
             from perdure.tools.mcp import mcp_tools
 
             self.servers = await mcp_tools(settings.mcp, self._environ)
-        self.tools = tools_of(settings, (*self._own, *(self.servers.tools if self.servers else ())))
+        own = (*self._own, *(self.servers.tools if self.servers else ()))
+        self.tools = tools_of(settings, own, self._environ)
         hidden = msgspec.to_builtins(settings)
         one_each = {found.name: found for found in self.tools.values()}
         return Recorded(
@@ -69,7 +76,7 @@ class Opened:
             effects={
                 name: effect for name, found in one_each.items() if (effect := effect_of(found, hidden)) != found.effect
             },
-            remarks=list(self.servers.problems) if self.servers else [],
+            remarks=[*(self.servers.problems if self.servers else ()), *_warning(self.tools, hidden)],
         )
 
     def kit(self, settings: AgentSettings, recorded: Recorded, first: Sequence[Message]) -> Kit:
@@ -124,12 +131,17 @@ def model_names(settings: AgentSettings) -> list[str]:
     return list(dict.fromkeys(filter(None, (settings.model, settings.fast_model, *others))))
 
 
-def tools_of(settings: AgentSettings, own: Sequence[Tool[..., Any]]) -> Mapping[str, Tool[..., Any]]:
+def tools_of(
+    settings: AgentSettings, own: Sequence[Tool[..., Any]], environ: Mapping[str, str]
+) -> Mapping[str, Tool[..., Any]]:
     """Return the tools that the settings do not leave out, by every name they are called by.
 
-    Raises ToolUndeclared for one of `own` that is not declared, ConfigInvalid for a name in the settings that is none.
+    Raises ToolUndeclared for one of `own` that is not declared, ConfigInvalid for a name in the settings that is none,
+    or for a search engine that cannot be used.
     """
     tools: dict[str, Tool[..., Any]] = dict(catalogue())
+    engine = searching(msgspec.to_builtins(settings), environ)
+    tools |= dict.fromkeys((engine.name, *engine.aliases), engine)
     for module in settings.own_tools:
         tools |= load_tools(module, settings.folder)
     for one in own:
@@ -142,6 +154,20 @@ def tools_of(settings: AgentSettings, own: Sequence[Tool[..., Any]]) -> Mapping[
     wanted = {tools[name].name for name in settings.tools if name in tools} or {found.name for found in tools.values()}
     left_out = {tools[name].name if name in tools else name for name in settings.left_out}
     return {name: found for name, found in tools.items() if found.name in wanted - left_out}
+
+
+def _provider(settings: AgentSettings, environ: Mapping[str, str]) -> OpenModel:
+    def opened(name: str) -> Model:
+        return open_model(name, base_url=settings.base_url, environ=environ)
+
+    return opened
+
+
+def _warning(tools: Mapping[str, Tool[..., Any]], hidden: Mapping[str, Any]) -> Iterator[str]:
+    """Say where programs that the agent runs are not kept apart from the rest of this machine."""
+    reason = isolation_of(hidden).reason
+    if reason and any(name in tools for name in RUNNING):
+        yield f"programs that the agent runs are not isolated: {reason}"
 
 
 def to_text(recorded: Recorded) -> str:

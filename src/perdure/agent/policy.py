@@ -12,6 +12,7 @@ It keeps nothing itself, so it goes on after a kill where memory says. Pure. Dri
     heard      words of people that are in the conversation · advised: the call of the program whose advice is
     hidden     settings as tools get them · is_warned: of the budget · room: bytes that a request may have, as learned
     ahead      the prompt strategy's own: steps, checks, ways, errands, lessons
+    looked     when it was last looked whether the goal is reached already · met: it is
     claim      what is said to be reached and not judged yet · claimed: the turn that has said so last
     summary    lines that stand for messages that are left out · fitted: the turn in which that was last done
     counted    the turn that was last counted as a failure · plans, replans: how many were made
@@ -50,8 +51,10 @@ class ThinkingPolicy:
         yield from claims.claimed(view, approach)
         yield from claims.judged(view, kit, approach)
         yield from turns.counted(view)
+        yield from claims.met(view)
         yield from context.heard(view)
         yield from context.renewed(view, kit, approach)
         yield from approach.ahead(view, kit)
+        yield from claims.already(view)
         yield from context.fitted(view, kit)
         yield from turns.thought(view, kit)
