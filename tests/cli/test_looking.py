@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from perdure import errors
 from perdure.cli import exits
 from perdure.clock import SystemClock
 from perdure.errors import PerdureError
@@ -235,6 +236,14 @@ def test_a_wrong_setting_costs_exit_2_and_names_the_nearest(perdure, here):
     assert "unknown key 'modle'; did you mean 'model'?" in err
 
 
+# What a tool of the agent raises: a failed call on record, never the end of a command as it is.
+AT_TOOLS = {
+    one.__name__
+    for kind in (errors.CommandError, errors.SourceError, errors.LocalModelFailed)
+    for one in (kind, *kind.__subclasses__())
+}
+
+
 def test_every_error_has_an_exit_code_of_its_kind():
     """Each class of the tree fits a row of the table other than the last, or is plainly a failure."""
 
@@ -253,4 +262,5 @@ def test_every_error_has_an_exit_code_of_its_kind():
         "ReducerFailed",
         "CheckFailed",
         "ToolLeftOut",
+        *AT_TOOLS,
     } == uncovered

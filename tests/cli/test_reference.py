@@ -63,5 +63,5 @@ def test_every_field_of_a_line_is_explained():
     source = Path(log_lines.__file__).read_text("utf-8")
     made = set(re.findall(r'(?m)^\s+"([a-z_]+)": ', source)) | set(re.findall(r"([a-z_]+)=(?:asked|settled)\.", source))
     explained = set(re.findall(r"`([a-z_]+)`", LOG))
-    assert {"id", "inputs", "key", "effect_key", "settled_by", "tokens_in"} <= made
+    assert {"id", "inputs", "key", "effect_key", "settled_by"} <= made
     assert set() == made - explained

@@ -15,7 +15,8 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Final, cast
 
 import msgspec
@@ -127,14 +128,20 @@ def _search(asked: Search) -> _Found:
                 found.passed_over += 1
                 continue
             found.files += 1
-            for number, line in enumerate(reading.lines_of(text), start=1):
-                if not fits(line.rstrip("\r\n")):
-                    continue
-                if len(found.lines) == asked.max_results:
-                    found.is_cut = True
-                    return found
-                found.lines.append(f"{spot.path}:{number}: {_short(line.strip())}")
+            room = asked.max_results - len(found.lines)
+            fitting = list(islice(_fitting(text, fits), room + 1))
+            found.lines += [f"{spot.path}:{number}: {_short(line.strip())}" for number, line in fitting[:room]]
+            if len(fitting) > room:
+                found.is_cut = True
+                break
     return found
+
+
+def _fitting(text: str, fits: Callable[[str], object]) -> Iterator[tuple[int, str]]:
+    """Yield the lines that fit, with their numbers."""
+    for number, line in enumerate(reading.lines_of(text), start=1):
+        if fits(line.rstrip("\r\n")):
+            yield number, line
 
 
 def _files(top: Spot, file_pattern: str) -> Iterator[Spot]:
