@@ -1,6 +1,8 @@
 """Programs that the tests of the command run; copied into a folder of their own by the fixture `here`."""
 
 import asyncio
+import logging
+import os
 import sys
 import threading
 from pathlib import Path
@@ -154,3 +156,21 @@ async def busy() -> str:
 async def patient(task):
     """Ask a busy service."""
     return await task.act(busy)
+
+
+@perdure.tool(effect="pure", name="call_service")
+async def call_service(key: str) -> None:
+    """Fail as clients do that show what they were given."""
+    print("calling with", key)
+    sys.stdout.write(key[:9])
+    sys.stdout.write(f"{key[9:]}\n")
+    logging.getLogger("client").warning("401 for %s", key)
+    raise PermissionError(f"401: invalid key {key}")
+
+
+@perdure.program
+async def calling(task, key: str = ""):
+    """Call the service with the key of the environment; a bug of the program's when the goal says so."""
+    if task.goal == "break":
+        raise perdure.UsageError(f"no such key: {os.environ['SERVICE_API_KEY']}")
+    await task.act(call_service, os.environ["SERVICE_API_KEY"])

@@ -77,7 +77,8 @@ class TextStream:
 
 
 def _without(value: Any, masks: Masks, depth: int) -> Any:  # noqa: ANN401 - any value
-    walk = _WALKS.get(type(value))
+    kind: type[Any] = type(value)
+    walk = _WALKS.get(kind)
     return value if walk is None or depth > NESTING_MAX else walk(value, masks, depth + 1)
 
 
@@ -138,8 +139,9 @@ def _field_without(found: Any, masks: Masks) -> Any:  # noqa: ANN401 - what stan
     if isinstance(found, msgspec.Struct):
         return _struct_without(found, masks)
     if isinstance(found, tuple):
-        made = tuple(_field_without(item, masks) for item in found)
-        return made if any(map(is_not, made, found)) else found
+        items = cast("tuple[Any, ...]", found)  # type: ignore[redundant-cast]  # pyright needs it
+        made = tuple(_field_without(item, masks) for item in items)
+        return made if any(map(is_not, made, items)) else items
     return masks.in_text(found) if type(found) is str else found
 
 
