@@ -33,6 +33,7 @@ PerdureError
 │   └── ServerRefused      a tool of an MCP server has answered that it failed
 ├── CommandError           a program that an agent wanted to run
 │   ├── CommandOutOfTime   it ran too long, and was ended with all that it had started
+│   ├── GitFailed          git did not do what it was asked for
 │   └── SandboxUnavailable the settings ask that it is isolated, and here it cannot be
 ├── CodecError             stored bytes are not what the codec writes
 │   ├── UnknownTag         a tag of the value codec that this version does not know
@@ -133,6 +134,7 @@ from perdure.errors.models import (
 from perdure.errors.programs import (
     CommandError,
     CommandOutOfTime,
+    GitFailed,
     SandboxUnavailable,
 )
 from perdure.errors.sources import (
@@ -255,6 +257,7 @@ __all__ = [
     "ForkRefused",
     "ForkUnfinished",
     "ForkedRuntime",
+    "GitFailed",
     "GoalUnknown",
     "KeyMissing",
     "KeyReused",

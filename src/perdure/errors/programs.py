@@ -33,3 +33,12 @@ class SandboxUnavailable(CommandError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"no program was run: {reason}")
+
+
+class GitFailed(CommandError):
+    """git did not do what it was asked for; `said` is what it has to say."""
+
+    def __init__(self, verb: str, said: str) -> None:
+        self.verb = verb
+        self.said = said
+        super().__init__(f"git {verb}: {said}")

@@ -14,6 +14,7 @@ from perdure.tools.declare import Tool, tools_in
 
 MODULES: Final = (
     "perdure.tools.builtin.files",
+    "perdure.tools.builtin.git",
     "perdure.tools.builtin.shell",
     "perdure.tools.builtin.web",
 )
