@@ -77,7 +77,7 @@ class TextStream:
 
 
 def _without(value: Any, masks: Masks, depth: int) -> Any:  # noqa: ANN401 - any value
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))  # type: ignore[redundant-cast]  # pyright needs it
     walk = _WALKS.get(kind)
     return value if walk is None or depth > NESTING_MAX else walk(value, masks, depth + 1)
 

@@ -63,6 +63,23 @@ def test_a_tool_gets_the_secret_and_the_record_its_name(mail):
     assert OLD not in all_texts(world)
 
 
+@pytest.mark.parametrize("result", [OLD, OLD.encode(), [OLD]])
+def test_a_result_is_masked_for_its_first_caller_too(mail, result):
+    """The run that made the call gets what a resumed run reads, also where the result is a bare text."""
+    world, got = World(), []
+
+    @perdure.tool(effect="pure")
+    async def read() -> object:
+        return result
+
+    async def program(task):
+        got.append(await task.act(read, then=lambda state, found: got.append(found)))
+
+    world.live(Play(program))
+    assert [redact(result)] * 2 == got
+    assert result != got[0]
+
+
 @pytest.mark.parametrize("keyed", [True, False])
 def test_a_call_is_found_again_though_the_secret_has_changed(mail, monkeypatch, keyed):
     """After the token was exchanged the equal call is answered by what is on record, and the tool not called."""
