@@ -37,7 +37,15 @@ EXEMPT = {
 }
 
 # Modules that are used from outside of the package.
-ENTRIES = ("perdure", "perdure.sync", "perdure.__main__", "perdure.cli", "perdure.testing", "perdure.testing.*")
+ENTRIES = (
+    "perdure",
+    "perdure.sync",
+    "perdure.__main__",
+    "perdure.cli",
+    "perdure.testing",
+    "perdure.testing.*",
+    "perdure.integrations.*",
+)
 
 # The median is judged once there is something to judge.
 FUNCTIONS_MIN = 100

@@ -1,0 +1,108 @@
+"""An existing Pydantic AI agent inside a program, killed where it is told to be.
+
+    python -m tests.crash.lasting FOLDER BASE_URL    one case a line on stdin: ["any:7"]
+
+Every life is a fork. The agent is one as its owner has made it, but for the program around it; it asks a service on
+real sockets and sends letters to one that honours keys. Started by `test_lasting.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic_ai import Agent, ModelRetry
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+import perdure
+from perdure.integrations.pydantic_ai import durable, effect_key
+from perdure.views.verifying import verify
+from tests.agent.modelserver import Answer, Asked
+from tests.crash import forked, ledger
+
+AT = {"url": "", "goal": ""}
+LIVES_MAX = 4
+EFFECTS = {"look": "pure", "send": "idempotent"}
+
+
+def says(asked: Asked) -> Answer:
+    """Two calls at once, one that is to be tried again, a letter, and the end."""
+    match asked.turn:
+        case 0:
+            return Answer(calls=(("look", {"place": "here"}), ("look", {"place": "there"})))
+        case 1:
+            return Answer(calls=(("look", {"place": "nowhere"}), ("send", {"text": "hello"})))
+        case 2:
+            return Answer(calls=(("send", {"text": "again"}), ("send", {"text": "again"})))
+        case _:
+            return Answer(text=f"{asked.turn} turns")
+
+
+def agent() -> Agent[None, str]:
+    """Return the agent as its owner has made it."""
+    made = Agent(OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(base_url=AT["url"], api_key="sk-test")))
+
+    @made.tool_plain(retries=2)
+    def look(place: str) -> str:
+        ledger.called("look", place)
+        if place == "nowhere":
+            raise ModelRetry("there is no such place")
+        return f"seen {place}"
+
+    @made.tool_plain
+    def send(text: str) -> str:
+        ledger.called("send", text)
+        return ledger.send(text, effect_key())
+
+    return made
+
+
+@perdure.program()
+async def work(task: perdure.Task) -> str:
+    """Let the agent work."""
+    async with durable(task, agent(), effects=EFFECTS) as lasting:
+        answer = await lasting.run(task.goal)
+    return str(answer.output)
+
+
+def play(folder: Path, case: list[str]) -> dict[str, Any]:
+    """Play one case: a life for each kill, then lives until it ends."""
+    folder.mkdir(parents=True)
+    AT["goal"] = f"Send letters (case {folder.parent.name} {folder.name})"
+    os.environ[ledger.FOLDER] = str(folder / "world")
+    ledger.prepare(folder / "world")
+    kills = [forked.live(_run, folder, spec) for spec in case]
+    for _ in range(LIVES_MAX):
+        if forked.live(_run, folder, "") == 0:
+            break
+    return {
+        "case": case,
+        "goal": AT["goal"],
+        "kills": kills,
+        "counts": json.loads((folder / "counts.json").read_text()),
+        "letters": sorted(line[1] for line in ledger.lines(folder / "world", "letters")),
+        **asyncio.run(_look(folder)),
+    }
+
+
+async def _run(folder: Path) -> None:
+    async with perdure.open(folder / "perdure.db", log_dir="") as runtime:
+        await runtime.run(work, "t", goal=AT["goal"])
+
+
+async def _look(folder: Path) -> dict[str, Any]:
+    async with perdure.open(folder / "perdure.db", log_dir="") as runtime:
+        summary = await runtime.store.find("t")
+        findings = [str(finding) for finding in (await verify(runtime.store, "t")).findings]
+        return {"status": summary.status, "result": await runtime.result(summary.task), "findings": findings}
+
+
+if __name__ == "__main__":
+    AT["url"] = sys.argv[2]
+    for number, line in enumerate(sys.stdin):
+        print(json.dumps(play(Path(sys.argv[1]) / f"{number:04}", json.loads(line))), flush=True)

@@ -1,0 +1,99 @@
+"""A Pydantic AI agent inside a program, killed at every point: no finished request again, each letter once."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+import perdure
+from perdure.integrations.pydantic_ai import durable, effect_key
+from tests.agent.modelserver import ModelServer
+from tests.crash.lasting import says
+from tests.worlds import Play, World
+
+ROOT = Path(__file__).parents[2]
+REQUESTS = 4
+LETTERS = ["again", "again", "hello"]
+
+
+def play(cases, folder, server):
+    """Play each case in a process of its own; return what came of them."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "NO_PROXY": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash.lasting", str(folder), server.base_url],
+        input="".join(json.dumps(case) + "\n" for case in cases),
+        capture_output=True, text=True, cwd=ROOT, env=environment, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_killed_at_every_point_nobody_can_tell(tmp_path):
+    """Each finished request once, each letter once, the same answer; a request in flight may come again, once."""
+    with ModelServer(says) as server:
+        (undisturbed,) = play([[]], tmp_path / "undisturbed", server)
+        assert (undisturbed["status"], undisturbed["result"], undisturbed["findings"]) == ("succeeded", "3 turns", [])
+        points = undisturbed["counts"]["any"]
+        played = play([[f"any:{number}"] for number in range(1, points + 1)], tmp_path / "killed", server)
+        assert [] == server.problems()
+        requests = server.requests()
+    kills = sum(bool(signal) for found in played for signal in found["kills"])
+    print(f"killed {kills} times, {len(requests)} requests")
+    assert kills == points > 20
+    for found in (undisturbed, *played):
+        assert (found["result"], found["letters"], found["findings"]) == ("3 turns", LETTERS, []), found["case"]
+        sent = Counter(row["key"] for row in requests if found["goal"] in json.dumps(row["body"]))
+        assert (len(sent), sent.total() <= REQUESTS + len(found["kills"])) == (REQUESTS, True), found["case"]
+
+
+def test_a_tool_without_an_effect_is_refused_before_anything_runs():
+    """With the line to write; an effect that is none, too."""
+    agent = Agent(TestModel())
+    called = []
+
+    @agent.tool_plain
+    def push(button: str) -> str:
+        called.append(button)
+        return button
+
+    async def program(task):
+        async with durable(task, agent, effects=effects) as lasting:
+            await lasting.run("push")
+
+    effects = {}
+    with pytest.raises(perdure.errors.ToolUndeclared, match="push"):
+        World().live(Play(program))
+    effects = {"push": "harmless"}
+    with pytest.raises(perdure.UsageError, match="harmless"):
+        World().live(Play(program))
+    with pytest.raises(perdure.UsageError, match="idempotent"):
+        effect_key()
+    assert called == []
+
+
+def test_a_stream_is_recorded_whole_and_a_second_life_asks_nobody():
+    """The text comes out of the record, and the tokens are on the account."""
+    model = TestModel(custom_output_text="hello there")
+    agent = Agent(model)
+    asked = []
+
+    async def program(task):
+        async with durable(task, agent, effects={}) as lasting, lasting.run_stream("say it") as answer:
+            said = [piece async for piece in answer.stream_text(delta=True, debounce_by=None)]
+        if len(asked) == 0:
+            asked.append("once")
+            raise perdure.UsageError("the program ends behind the answer")
+        return "".join(said)
+
+    world = World()
+    with pytest.raises(perdure.UsageError):
+        world.live(Play(program))
+    model.custom_output_text = "something else"
+    assert world.live(Play(program)) == "hello there"
+    assert world.fold().ledger.tokens_out > 0
