@@ -102,7 +102,13 @@ async def git_commit(
         raise UsageError("message is empty: say what is true with this commit")
     chosen = ("--", *files) if files else ("--all",)
     await _git(("add", *chosen), workspace, folder, settings)
-    return await _git(("commit", "--no-verify", "--quiet", "-m", message), workspace, folder, settings) or "committed"
+    try:
+        await _git(("commit", "--no-verify", "--quiet", "-m", message), workspace, folder, settings)
+    except GitFailed:
+        # A commit that a kill has left without its outcome is the one that is wanted, and is not made again.
+        if message.strip() != await _git(("log", "-1", "--format=%B"), workspace, folder, settings):
+            raise
+    return "committed as " + await _git(("rev-parse", "--short", "HEAD"), workspace, folder, settings)
 
 
 async def _git(arguments: Sequence[str], workspace: str, folder: str, settings: Mapping[str, Any]) -> str:

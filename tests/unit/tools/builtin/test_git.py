@@ -88,6 +88,19 @@ def test_a_repository_is_cloned_changed_looked_at_and_committed(served: str, wor
     assert "agent|It greets the world" in git(repository, "log", "--format=%an|%s")
 
 
+def test_a_commit_that_a_kill_has_left_without_its_outcome_is_not_made_again(workspace: str) -> None:
+    """The second try says the same commit; another message with nothing to commit fails."""
+    repository = Path(workspace, "own")
+    repository.mkdir()
+    git(repository, "init", "--quiet")
+    (repository / "a.txt").write_text("a\n")
+    first = asyncio.run(git_commit.fn("It has a", workspace, {}, "own"))
+    assert first.startswith("committed as ")
+    assert first == asyncio.run(git_commit.fn("It has a", workspace, {}, "own"))
+    with pytest.raises(GitFailed, match="nothing to commit"):
+        asyncio.run(git_commit.fn("It has b", workspace, {}, "own"))
+
+
 @pytest.mark.parametrize(
     ("url", "word"),
     [
