@@ -468,7 +468,7 @@ def _program_for(start: TaskStarted, app: str, changes: Mapping[str, Any] | None
         case "agent":
             from perdure.agent import load_agent
 
-            given = values.decode(bytes(driver.arguments)) if bytes(driver.arguments) else {}
+            given: Any = values.decode(bytes(driver.arguments)) if bytes(driver.arguments) else {}
             return load_agent(driver.target, given, changes)
         case "inline":
             raise UsageError(f"task {start.name!r} is driven by a script: run the script that started it again")

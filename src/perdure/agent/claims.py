@@ -104,7 +104,7 @@ def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapp
         call = {"id": f"check {number}", "name": "execute_shell", "arguments": {"command_line": check["command"]}}
         found = yield from permitted(view, kit, [call])
         for refused in found.refused.values():
-            yield Remember(change=partial(_keep_refusal, why=refused["failed"]["message"]))
+            yield Remember(change=partial(_keep_refusal, why=refused.get("failed", {}).get("message", "")))
         yield _with(act_of(view, kit, 0, call), keep=_keep_exit, into=into)
     if kind in SEEN_IN_FILES:
         arguments = {"check": dict(check), "workspace": view.workspace}

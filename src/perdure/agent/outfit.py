@@ -145,7 +145,7 @@ def tools_of(
     for module in settings.own_tools:
         tools |= load_tools(module, settings.folder)
     for one in own:
-        if not isinstance(one, Tool):
+        if not isinstance(one, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - users hand in what they like
             raise ToolUndeclared(getattr(one, "__name__", repr(one)))
         tools |= dict.fromkeys((one.name, *one.aliases), one)
     unknown = [name for name in settings.tools if name not in tools and name not in NAMES]

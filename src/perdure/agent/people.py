@@ -126,5 +126,6 @@ def _answer(call: Call, answer: str) -> str:
 
 def _fits(value: object, schema: Mapping[str, Any]) -> bool:
     if schema["type"] == "array":
-        return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(one, str) for one in value)
+        items: Any = value if isinstance(value, Sequence) and not isinstance(value, str) else (None,)
+        return all(isinstance(one, str) for one in items)
     return isinstance(value, str)

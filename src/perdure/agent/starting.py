@@ -56,5 +56,6 @@ async def agent_named(store: Store, name: str, changes: Mapping[str, Any]) -> tu
     start = None if found is None else start_of((await read_entry(store, found.task, 1)).payload)
     if start is None or start.driver.kind != "agent":
         return None
-    arguments = values.decode(bytes(start.driver.arguments)) if bytes(start.driver.arguments) else {}
+    raw = bytes(start.driver.arguments)
+    arguments: Any = values.decode(raw) if raw else {}
     return load_agent(start.driver.target, arguments, changes), arguments

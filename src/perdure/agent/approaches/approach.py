@@ -51,4 +51,5 @@ def step_check(memory: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return how it is known whether the step that is worked on is reached."""
     title = memory.get("step", "")
     steps = memory["ahead"].get("steps", ())
-    return next((step["check"] for step in steps if step["title"] == title), {})
+    none: Mapping[str, Any] = {}
+    return next((step["check"] for step in steps if step["title"] == title), none)

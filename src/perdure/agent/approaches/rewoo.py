@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from perdure.agent.asking import Question, asked
 from perdure.agent.kit import Kit
@@ -73,7 +73,7 @@ def _filled(memory: Any, value: Any) -> Any:  # noqa: ANN401 - a view of the sta
     if isinstance(value, str):
         return EVIDENCE.sub(lambda found: _brought(memory, found[1], found[0]), value)
     if isinstance(value, Mapping):
-        return {key: _filled(memory, item) for key, item in value.items()}
+        return {key: _filled(memory, item) for key, item in cast("Mapping[str, Any]", value).items()}
     if hasattr(value, "__iter__"):
         return [_filled(memory, item) for item in value]
     return value
