@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from perdure.agent import results
+from perdure.agent.memory import plain
 from perdure.model.chat import Offer
 from perdure.model.ids import plain_text
 from perdure.model.move import AskAll, Checkpoint, Move, PolicyView, Remember
@@ -125,7 +128,8 @@ def _answer(call: Call, answer: str) -> str:
 
 
 def _fits(value: object, schema: Mapping[str, Any]) -> bool:
-    if schema["type"] == "array":
-        items: Any = value if isinstance(value, Sequence) and not isinstance(value, str) else (None,)
-        return all(isinstance(one, str) for one in items)
-    return isinstance(value, str)
+    try:
+        msgspec.convert(plain(value), list[str] if schema["type"] == "array" else str)
+    except msgspec.ValidationError:
+        return False
+    return True
