@@ -16,7 +16,7 @@ from tests.crash.thirty import TURNS, says
 
 ROOT = Path(__file__).parents[2]
 REQUESTS = TURNS + 2  # with the claim and its judge
-SAMPLE = 11  # each so many-th point is a case in CI
+SAMPLE = 15  # each so many-th point is a case in CI
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def sweep(cases, undisturbed, server, folder):
 
 
 def test_killed_at_points_of_the_whole_run_nobody_can_tell(undisturbed, server, tmp_path):
-    """Each eleventh point of the run, and some pairs of kills."""
+    """Each fifteenth point of the run, and some pairs of kills."""
     points = undisturbed["counts"]["any"]
     assert points > 100
     cases = [[f"any:{number}"] for number in range(2, points + 1, SAMPLE)]

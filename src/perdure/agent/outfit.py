@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -43,6 +43,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     offers: list[Offer]
     models: dict[str, tuple[str, int]]  # by name: provider, tokens of its window
     effects: dict[str, Effect]  # of tools whose effect hangs on settings and machine
+    served: dict[str, Effect] = {}  # effects of tools that a server has declared: it may not be there next time
     remarks: list[str] = []  # for people
 
 
@@ -76,14 +77,15 @@ class Opened:
             effects={
                 name: effect for name, found in one_each.items() if (effect := effect_of(found, hidden)) != found.effect
             },
+            served={name: found.effect for name, found in one_each.items() if found.schema is not None},
             remarks=[*(self.servers.problems if self.servers else ()), *_warning(self.tools, hidden)],
         )
 
     def kit(self, settings: AgentSettings, recorded: Recorded, first: Sequence[Message]) -> Kit:
         """Return what the policy works with."""
-        tools = dict(self.tools)
+        tools = dict(self.tools or _at_hand(settings, self._own, {one["name"] for one in recorded.offers}))
         for one in recorded.offers:
-            tools.setdefault(one["name"], _absent(one))
+            tools.setdefault(one["name"], _absent(one, recorded.served.get(one["name"])))
         models = {
             name: self.models.get(name) or Absent(name, provider, window)
             for name, (provider, window) in recorded.models.items()
@@ -156,6 +158,23 @@ def tools_of(
     return {name: found for name, found in tools.items() if found.name in wanted - left_out}
 
 
+def _at_hand(
+    settings: AgentSettings, own: Sequence[Tool[..., Any]], offered: Collection[str]
+) -> Mapping[str, Tool[..., Any]]:
+    """Return the tools that were offered and need nothing opened, by every name: a replay reads calls by their shape.
+
+    Whatever keys and servers there are: none of these is called.
+    """
+    tools: dict[str, Tool[..., Any]] = dict(catalogue())
+    engine = searching({}, {})
+    tools |= dict.fromkeys((engine.name, *engine.aliases), engine)
+    for module in settings.own_tools:
+        tools |= load_tools(module, settings.folder)
+    for one in own:
+        tools |= dict.fromkeys((one.name, *one.aliases), one)
+    return {name: found for name, found in tools.items() if found.name in offered}
+
+
 def _provider(settings: AgentSettings, environ: Mapping[str, str]) -> OpenModel:
     def opened(name: str) -> Model:
         return open_model(name, base_url=settings.base_url, environ=environ)
@@ -180,10 +199,10 @@ def from_text(text: str) -> Recorded:
     return msgspec.convert(json.loads(text), Recorded)
 
 
-def _absent(one: Offer) -> Tool[..., Any]:
+def _absent(one: Offer, effect: Effect | None) -> Tool[..., Any]:
     """Return a tool that is on record and not here: a server that does not answer, or a replay elsewhere."""
 
     def absent(arguments: dict[str, Any]) -> str:  # noqa: ARG001 - they go nowhere
         raise ConfigInvalid("the agent's tools", f"{one['name']!r} is not there now; it was when it was offered")
 
-    return tool(effect="irreversible", name=one["name"], schema=one["schema"])(absent)
+    return tool(effect=effect or "irreversible", name=one["name"], schema=one["schema"])(absent)

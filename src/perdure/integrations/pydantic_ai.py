@@ -31,6 +31,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from perdure.engine.inside import charge
 from perdure.engine.task import Task
 from perdure.errors import ToolInvalid, ToolUndeclared, UsageError
+from perdure.llm import pricing
 from perdure.model.budget import Cost
 from perdure.model.effect import EffectKey
 from perdure.model.ids import check_name
@@ -38,6 +39,7 @@ from perdure.tools import tool
 from perdure.tools.declare import Preset
 
 PASSING: Final = frozenset({"timestamp", "run_id", "conversation_id"})  # of messages: other in each run
+REPLY_TOKENS: Final = 4096  # reserved for a reply where the agent sets no `max_tokens`
 EFFECTS: Final = ("idempotent", *(name for name in get_args(Preset) if name not in {"verifiable", "compensable"}))
 
 _key: ContextVar[str] = ContextVar("perdure_pydantic_ai_key", default="")
@@ -113,9 +115,10 @@ class _DurableModel(WrapperModel):
         counted = self._counted
         counted.requests += 1
         plain = [_lasting(one) for one in ModelMessagesTypeAdapter.dump_python(messages, mode="json")]
-        new = [one for one in plain[self._seen :] if one["kind"] == "request"]
+        seen = self._seen if len(plain) > self._seen else 0  # a shorter one is another conversation
+        new = [one for one in plain[seen:] if one["kind"] == "request"]
         self._seen = len(messages)
-        settings = cast("ModelSettings", {**(model_settings or {}), "max_retries": 0})
+        settings = _unrepeated(self.wrapped, model_settings)
 
         @tool(effect="pure", paid=True, provider=self.wrapped.system, name="ask_model")
         async def ask_model(model: str, new: list[Any], digest: str, tools: list[str]) -> Any:  # noqa: ANN401, ARG001 - for the record
@@ -125,7 +128,8 @@ class _DurableModel(WrapperModel):
 
         digest = hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()
         offered = sorted(model_request_parameters.tool_defs)
-        asking = counted.task.using(key=f"{counted.name} request {counted.requests}")
+        most = _most_of(self.wrapped, plain, settings)
+        asking = counted.task.using(key=f"{counted.name} request {counted.requests}", reserve=most)
         recorded = await asking.act(ask_model, self.wrapped.model_name, new, digest, offered)
         (response,) = ModelMessagesTypeAdapter.validate_python([recorded])
         return cast("ModelResponse", response)
@@ -148,6 +152,13 @@ class _DurableToolset(WrapperToolset[Any]):
     """Calls tools through the task."""
 
     counted: _Counted
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools; one that only a running toolset knows is refused here, before the model is asked."""
+        found = await super().get_tools(ctx)
+        for called in found:
+            self.counted.effect_of(called)
+        return found
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
@@ -197,6 +208,25 @@ def _plain(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
         return to_jsonable_python(value)
     except PydanticSerializationError as error:
         raise ToolInvalid(name, f"what goes in and out of it must be JSON: {error}") from error
+
+
+def _unrepeated(model: Any, given: ModelSettings | None) -> ModelSettings:  # noqa: ANN401 - a model
+    """Return settings by which the client sends nothing again of itself, where it has such a setting."""
+    settings = cast("ModelSettings", dict(given or {}))
+    if "max_retries" not in model.unsupported_settings:
+        settings["max_retries"] = 0
+    return settings
+
+
+def _most_of(model: Any, sent: list[Any], settings: ModelSettings) -> Cost:  # noqa: ANN401 - a model
+    """Return what a request costs at most, by the rule of `llm/pricing.py`: killed in the call, that stays spent."""
+    return pricing.cost_of(
+        pricing.tokens_of(sent),
+        settings.get("max_tokens") or REPLY_TOKENS,
+        model=model.model_name,
+        provider=model.system,
+        url=model.base_url or "",
+    )
 
 
 def _cost_of(response: ModelResponse) -> Cost:
