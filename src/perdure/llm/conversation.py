@@ -7,6 +7,7 @@ stands in the message itself (text, arguments) is not kept twice. Pure. Called b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -17,6 +18,8 @@ from perdure.errors import ConversationInvalid
 from perdure.model.chat import Call, Message, Result
 
 _EPOCH: Final = "2000-01-01T00:00:00Z"  # parts have a time, which is not sent: the same in each request
+_NAME_REFUSED: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME_CHARS_MAX: Final = 64
 _RESPONSE_FIELDS: Final = ("model_name", "provider_name", "provider_url", "canonical_system", "provider_response_id")
 
 
@@ -99,7 +102,13 @@ def _response(message: Message, calls: Sequence[Call], system: str, taken: set[s
         if not part.tool_call_id or part.tool_call_id in taken:
             part.tool_call_id = _own_id(call, taken)
         taken.add(part.tool_call_id)
+        part.tool_name = _sent_name(part.tool_name)
     return response
+
+
+def _sent_name(name: str) -> str:
+    """Return a name that every provider takes: one that a model made up would have all later requests refused."""
+    return _NAME_REFUSED.sub("_", name)[:_NAME_CHARS_MAX] or "_"
 
 
 def _own_id(call: Call, taken: set[str]) -> str:
@@ -136,7 +145,7 @@ def _returns(message: Message, response: wire.ModelResponse) -> Iterator[wire.Mo
         result = results[call["id"]]
         failed = result.get("failed")
         yield wire.ToolReturnPart(
-            tool_name=call["name"],
+            tool_name=part.tool_name,
             content=_told(result),
             tool_call_id=part.tool_call_id,
             outcome="failed" if failed else "success",

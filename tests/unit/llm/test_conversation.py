@@ -12,7 +12,7 @@ from perdure.llm.conversation import kept_of, to_wire
 from tests.agent.history import problems_of
 
 texts = st.text(max_size=8)
-names = st.sampled_from(["read", "write"])
+names = st.sampled_from(["read", "write", "", "no name!", "n" * 65])
 results = st.one_of(
     st.builds(lambda text: {"text": text}, texts),
     st.builds(lambda text: {"failed": {"type": "builtins.OSError", "message": text}}, texts),
@@ -77,9 +77,10 @@ def test_every_history_is_valid(messages):
     """Every call is answered once, right behind it, in order, under an id of its own; nothing empty is said."""
     sent = to_wire(messages, "ours")
     assert [] == problems_of(as_chat(sent))
-    called = [call for message in messages for call in message.get("calls", ())]
+    called = [part for each in sent for part in each.parts if isinstance(part, wire.ToolCallPart)]
     returned = [part for each in sent for part in each.parts if isinstance(part, wire.ToolReturnPart)]
-    assert [call["name"] for call in called] == [part.tool_name for part in returned]
+    assert [call.tool_name for call in called] == [part.tool_name for part in returned]
+    assert sum(len(message.get("calls", ())) for message in messages) == len(called)
 
 
 @given(conversations())
