@@ -108,6 +108,7 @@ def test_what_cannot_work_is_said_before_anything_is_written(perdure, service, h
         (order(service, "--prompt-strategy", "guess"), "one_shot"),
         (order(service, "--tools", "nosuch.py"), "there is no file"),
         (order(service, "--mcp", "nosuch.json"), "nosuch.json"),
+        (order(service, "--mcp", "programs.py"), "programs.py"),
     ]
     for arguments, word in cases:
         code, _, err = perdure(*arguments)

@@ -119,12 +119,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return opened.kit(changed(self.settings, fitted["settings"]), recorded, first)
 
     def check(self) -> None:
-        """Raise ConfigInvalid, ToolUndeclared or ProgramNotImportable for a tool that is none. Sends nothing."""
+        """Raise ConfigInvalid, ToolUndeclared or ProgramNotImportable for a tool or a file of servers that is none."""
         if self.settings.model in PLANNED:
             return
         from perdure.agent.outfit import tools_of
 
         tools_of(self.settings, self.tools, os.environ)
+        if self.settings.mcp:
+            from perdure.tools.mcp.config import read_servers
+
+            read_servers(self.settings.mcp, os.environ)
 
 
 def load_agent(
