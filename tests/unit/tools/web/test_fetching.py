@@ -81,7 +81,7 @@ def test_a_cookie_that_a_redirect_sets_is_sent_to_where_it_leads():
         ("deflate", zlib.compress(b"abc" * 1000)[2:-4]),
         ("identity", b"abc" * 1000),
     ],
-    ids=["gzip", "two members", "padded", "zlib", "deflate"],
+    ids=["gzip", "two members", "padded", "zlib", "deflate", "plain"],
 )
 def test_what_is_packed_is_unpacked(encoding, packed):
     """Several files in a row, bytes behind the end, and deflate as half of the web means it."""
