@@ -1,8 +1,8 @@
 """The tools for repositories in the workspace: git, run as any program of the agent is, and told to run nothing itself.
 
-A repository's own settings can name programs (hooks, monitors, filters, pagers). Hooks, monitors and pagers are
-switched off; what cannot be, runs in the sandbox like everything else here. Only `clone_repository` gets the network,
-for http and https; it reads from there and writes to the workspace.
+A repository's own settings can name programs (hooks, monitors, filters, pagers, transports), and a place elsewhere to
+work in. The programs are switched off, the places refused; what is missed runs in the sandbox like everything else
+here. Only `clone_repository` gets the network, for http and https; it reads from there and writes to the workspace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
-from perdure.errors import GitFailed, PathOutside, UsageError
+import msgspec
+
+from perdure.errors import GitFailed, OutsideWorkspace, UsageError
 from perdure.limits import COMMAND_END_S, COMMAND_MAX_S
 from perdure.tools import tool
 from perdure.tools.builtin import sandbox
@@ -30,6 +32,10 @@ _SAFE: Final = (
     "core.pager=cat",
     "core.sshCommand=false",
     "commit.gpgSign=false",
+    "log.showSignature=false",
+    "diff.submodule=short",
+    "gc.auto=0",
+    "safe.bareRepository=explicit",
     "credential.helper=",
     "protocol.allow=never",
     "protocol.http.allow=always",
@@ -45,7 +51,13 @@ _ENVIRONMENT: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "/bin/false",
     "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
 }
+# Of all that is told here, only this outranks a repository that allows itself more.
+_WEB: Final = {"GIT_ALLOW_PROTOCOL": "http:https"}
+_NO_TRANSPORT: Final = {"GIT_ALLOW_PROTOCOL": "none"}
+_FILTERS: Final = r"^filter\..*\.(clean|smudge|process)$"
+_UNWALLED: Final = re.compile(r"\A\[not isolated: [^\n]*\]\n")  # the sandbox's word for programs, not git's
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s]+@")
 
 Place = Annotated[str, "Folder of the repository, relative to the workspace."]
@@ -60,19 +72,19 @@ async def clone_repository(
 ) -> str:
     """Clone a repository into a folder of the workspace."""
     await _check_url(url, settings)
-    into = _inside("clone_repository", clone_path, workspace)
+    into = _inside(clone_path, workspace)
     if not into:
         raise UsageError("clone_path '' is the workspace itself: name a folder in it")
     arguments = ("clone", "--no-hardlinks", "--", url, into)
-    await _git(arguments, workspace, "", {**settings, "network": True})
+    await _git(arguments, workspace, "", {**settings, "network": True}, _WEB)
     return f"cloned {url} to {into}"
 
 
 @tool(effect="pure", timeout_s=_ENGINE_S)
 async def git_status(workspace: str, settings: dict[str, Any], repo_path: Place = ".") -> str:
     """Show which files of a repository in the workspace have changed, and on which branch it is."""
-    folder = _inside("git_status", repo_path, workspace)
-    return await _git(("status", "--short", "--branch", "--ignore-submodules=all"), workspace, folder, settings)
+    repository = await _open(repo_path, workspace, settings)
+    return await repository.git("status", "--short", "--branch", "--ignore-submodules=all")
 
 
 @tool(effect="pure", timeout_s=_ENGINE_S)
@@ -83,9 +95,9 @@ async def git_diff(
     staged: Annotated[bool, "What is staged, instead of what is not."] = False,  # noqa: FBT002 - a model names it
 ) -> str:
     """Show what has changed in the files of a repository in the workspace."""
-    folder = _inside("git_diff", repo_path, workspace)
-    arguments = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", *(("--staged",) if staged else ()))
-    return await _git(arguments, workspace, folder, settings) or "nothing has changed"
+    repository = await _open(repo_path, workspace, settings)
+    options = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=dirty")
+    return await repository.git("diff", *options, *(("--staged",) if staged else ())) or "nothing has changed"
 
 
 @tool(effect="workspace", paths=("{repo_path}",), timeout_s=_ENGINE_S)
@@ -97,21 +109,70 @@ async def git_commit(
     files: Annotated[Sequence[str] | None, "Only these files; all that have changed without it."] = None,
 ) -> str:
     """Commit files of a repository in the workspace. It is not pushed anywhere."""
-    folder = _inside("git_commit", repo_path, workspace)
     if not message.strip():
         raise UsageError("message is empty: say what is true with this commit")
-    chosen = ("--", *files) if files else ("--all",)
-    await _git(("add", *chosen), workspace, folder, settings)
+    repository = await _open(repo_path, workspace, settings)
+    await repository.git("add", *(("--", *files) if files else ("--all",)))
     try:
-        await _git(("commit", "--no-verify", "--quiet", "-m", message), workspace, folder, settings)
+        await repository.git("commit", "--no-verify", "--quiet", "-m", message)
     except GitFailed:
         # A commit that a kill has left without its outcome is the one that is wanted, and is not made again.
-        if message.strip() != await _git(("log", "-1", "--format=%B"), workspace, folder, settings):
+        if message.strip() != await repository.git("log", "-1", "--format=%B"):
             raise
-    return "committed as " + await _git(("rev-parse", "--short", "HEAD"), workspace, folder, settings)
+    return "committed as " + await repository.git("rev-parse", "--short", "HEAD")
 
 
-async def _git(arguments: Sequence[str], workspace: str, folder: str, settings: Mapping[str, Any]) -> str:
+class _Repository(msgspec.Struct, frozen=True, kw_only=True):
+    """A repository of the workspace, whose settings run nothing and lead nowhere. Made by `_open`."""
+
+    workspace: str
+    folder: str  # of the workspace
+    settings: Mapping[str, Any]
+    environment: Mapping[str, str]
+
+    async def git(self, *arguments: str) -> str:
+        """Run git there; return what it says. Raises as `_git`."""
+        return await _git(arguments, self.workspace, self.folder, self.settings, self.environment)
+
+
+async def _open(path: str, workspace: str, settings: Mapping[str, Any]) -> _Repository:
+    """Return the repository that `path` is in. Raises OutsideWorkspace where any part of it lies elsewhere.
+
+    git itself finds its parts and its filters: only it knows what its settings mean.
+    """
+    folder = _inside(path, workspace)
+    # A workspace often lies in a repository of the user, which is not the agent's.
+    environment = {**_NO_TRANSPORT, "GIT_CEILING_DIRECTORIES": _above(workspace)}
+    found = _Repository(workspace=workspace, folder=folder, settings=settings, environment=environment)
+    where = ("--show-toplevel", "--git-dir", "--git-common-dir")
+    for part in (await found.git("rev-parse", "--path-format=absolute", *where)).splitlines():
+        _inside(part, workspace)
+    try:
+        filters = (await found.git("config", "--null", "--name-only", "--get-regexp", _FILTERS)).split("\0")
+    except GitFailed:  # it has none
+        filters = []
+    return msgspec.structs.replace(found, environment={**environment, **_emptied([name for name in filters if name])})
+
+
+def _above(workspace: str) -> str:
+    return os.path.dirname(os.path.realpath(workspace))
+
+
+def _emptied(names: Sequence[str]) -> dict[str, str]:
+    """Return the environment in which git finds these settings empty, whatever a repository says."""
+    told = {"GIT_CONFIG_COUNT": str(len(names))}
+    for at, name in enumerate(names):
+        told |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": ""}
+    return told
+
+
+async def _git(
+    arguments: Sequence[str],
+    workspace: str,
+    folder: str,
+    settings: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> str:
     """Run git; return what it says. Raises GitFailed with that, CommandOutOfTime, SandboxUnavailable."""
     program = shutil.which("git")
     if program is None:
@@ -121,11 +182,11 @@ async def _git(arguments: Sequence[str], workspace: str, folder: str, settings: 
         argv=(program, "--no-pager", *options, *arguments),
         workspace=workspace,
         folder=folder,
-        environment=_ENVIRONMENT,
+        environment={**_ENVIRONMENT, **environment},
         limits=Limits(wall_s=COMMAND_MAX_S),
     )
     ran = await sandbox.run(order, settings)
-    said = _CREDENTIALS.sub("", ran["output"]).strip()
+    said = _CREDENTIALS.sub("", _UNWALLED.sub("", ran["output"])).strip()
     if ran["exit_code"] != 0:
         raise GitFailed(arguments[0], said or f"it ended with {ran['exit_code']}")
     return said
@@ -152,10 +213,10 @@ async def _check_url(url: str, settings: Mapping[str, Any]) -> None:
             raise UsageError(f"{parts.hostname!r} is an address of this machine or its network; it is not cloned from")
 
 
-def _inside(tool_name: str, path: str, workspace: str) -> str:
-    """Return `path` relative to the workspace, through no link that leads out of it. Raises PathOutside."""
+def _inside(path: str, workspace: str) -> str:
+    """Return `path` relative to the workspace, through no link that leads out of it. Raises OutsideWorkspace."""
     root = os.path.realpath(workspace)
     whole = os.path.realpath(os.path.join(root, path))
     if whole != root and not whole.startswith(root.rstrip(os.sep) + os.sep):
-        raise PathOutside(tool_name, path, workspace)
+        raise OutsideWorkspace(path, workspace)
     return "" if whole == root else os.path.relpath(whole, root)

@@ -103,12 +103,15 @@ class Inside:
     def place(self, path: str, *, make: bool = False) -> Generator[Spot]:
         """Where a writer puts or takes `path`, through no link; `make`: with the folders on the way.
 
-        What stands there may be a link, or nothing. Raises OutsideWorkspace, FileRefused.
+        What stands there may be a link, or nothing. Nothing is put into git's own folder: its files name programs that
+        the next git runs, also that of the user. Raises OutsideWorkspace, FileRefused.
         """
         with self.told(path), contextlib.ExitStack() as opened:
             names = self.names(path)
             if not names:
                 raise FileRefused(path, "is the workspace itself; name something in it")
+            if make and any(name.casefold() == ".git" for name in names):
+                raise FileRefused(path, "belongs to git, which alone writes it; use the tools for repositories")
             folder_fd = self._own(opened, os.dup(self.root_fd))
             for count, name in enumerate(names[:-1], start=1):
                 folder_fd = self._own(opened, self._down(folder_fd, names[:count], name, make=make))

@@ -393,8 +393,10 @@ def test_a_path_is_looked_at(ws):
 
 def test_a_folder_is_listed_with_paths_that_other_tools_take(ws):
     """Below the folder, relative to the workspace; folders only where nothing is in them; ours never."""
-    for name in ("a/x", "a/b/y", "z", ".git/config", "node_modules/m/i"):
+    for name in ("a/x", "a/b/y", "z", "node_modules/m/i"):
         write_to_file(str(ws), name, "")
+    (ws / ".git").mkdir()
+    (ws / ".git/config").write_text("")
     (ws / "empty").mkdir()
     (ws / "link").symlink_to("a")
     (ws / ".perdure-part-x").write_text("")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.errors import GitFailed, PathOutside, UsageError
+from perdure.errors import GitFailed, OutsideWorkspace, UsageError
 from perdure.tools.builtin.git import clone_repository, git_commit, git_diff, git_status
 
 GIT = shutil.which("git") or ""
@@ -126,10 +126,10 @@ def test_what_is_not_cloned_from(url: str, word: str, workspace: str) -> None:
 @pytest.mark.parametrize("place", ["../out", "/etc/out"])
 def test_nothing_is_cloned_or_looked_at_outside(place: str, served: str, workspace: str) -> None:
     """By a path or by a link."""
-    with pytest.raises(PathOutside):
+    with pytest.raises(OutsideWorkspace):
         clone(served, place, workspace, **OPEN)
     os.symlink("/", Path(workspace, "link"))
-    with pytest.raises(PathOutside):
+    with pytest.raises(OutsideWorkspace):
         asyncio.run(git_status.fn(workspace, {}, "link/etc"))
     with pytest.raises(UsageError, match="name a folder in it"):
         clone(served, ".", workspace, **OPEN)
@@ -162,3 +162,88 @@ def test_hooks_and_monitors_that_a_repository_names_are_not_run(workspace: str, 
     assert not (repository / "hit").exists()
     subprocess.run([GIT, "-c", "safe.directory=*", "diff"], cwd=repository, check=False, capture_output=True)
     assert (repository / "hit").exists()  # the trap works, where git is run as people do
+
+
+WALLS = pytest.mark.parametrize("settings", [{}, {"sandbox": "off"}], ids=["walled", "open"])
+
+
+def own(workspace: str, settings_of_git: str = "") -> Path:
+    """A repository of the agent with one commit, and what is added to its settings."""
+    repository = Path(workspace, "own")
+    repository.mkdir()
+    git(repository, "init", "--quiet")
+    (repository / "a.txt").write_text("a\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "a")
+    (repository / "a.txt").write_text("b\n")
+    with (repository / ".git" / "config").open("a") as config:
+        config.write(settings_of_git)
+    return repository
+
+
+@WALLS
+@pytest.mark.parametrize("kind", ["clean", "process"])
+def test_filters_that_a_repository_names_are_not_run(kind: str, settings: dict[str, str], workspace: str) -> None:
+    """A status that may always be asked for would run any program; names of filters are as odd as git allows."""
+    hit = Path(workspace, "hit")
+    repository = own(workspace, f'[filter "x=y.z"]\n\t{kind} = "touch {hit}; cat"\n')
+    (repository / ".gitattributes").write_text("*.txt filter=x=y.z\n")
+    assert "M a.txt" in asyncio.run(git_status.fn(workspace, settings, "own"))
+    assert "+b" in asyncio.run(git_diff.fn(workspace, settings, "own"))
+    asyncio.run(git_commit.fn("b", workspace, settings, "own"))
+    assert not hit.exists()
+    (repository / "a.txt").write_text("c\n")
+    subprocess.run([GIT, "-c", "safe.directory=*", "diff"], cwd=repository, check=False, capture_output=True)
+    assert hit.exists()  # the trap works, where git is run as people do
+
+
+@WALLS
+def test_a_transport_that_a_repository_names_is_not_run(settings: dict[str, str], workspace: str) -> None:
+    """A part that is said to be elsewhere would be fetched by a program, which the repository itself allows."""
+    hit = Path(workspace, "hit")
+    remote = f'[remote "origin"]\n\turl = ext::touch {hit}\n\tpromisor = true\n[protocol "ext"]\n\tallow = always\n'
+    there = "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tpartialClone = origin\n"
+    repository = own(workspace, there + remote)
+    part = git(repository, "rev-parse", "HEAD:a.txt").strip()
+    (repository / ".git" / "objects" / part[:2] / part[2:]).unlink()
+    with pytest.raises(GitFailed):
+        asyncio.run(git_diff.fn(workspace, settings, "own"))
+    assert not hit.exists()
+    subprocess.run([GIT, "-c", "safe.directory=*", "diff"], cwd=repository, check=False, capture_output=True)
+    assert hit.exists()
+
+
+@WALLS
+def test_a_repository_that_lies_elsewhere_is_not_looked_at(settings: dict[str, str], workspace: str) -> None:
+    """Neither its files nor its history: settings and a `.git` that is a file can name any place of the machine."""
+    elsewhere = Path(workspace).with_name("elsewhere")
+    elsewhere.mkdir()
+    git(elsewhere, "init", "--quiet")
+    (elsewhere / "secret.txt").write_text("secret\n")
+    git(elsewhere, "add", ".")
+    own(workspace, f"[core]\n\tworktree = {elsewhere}\n")
+    with pytest.raises(OutsideWorkspace):
+        asyncio.run(git_status.fn(workspace, settings, "own"))
+    Path(workspace, "other").mkdir()
+    Path(workspace, "other", ".git").write_text(f"gitdir: {elsewhere}/.git\n")
+    with pytest.raises((OutsideWorkspace, GitFailed)):  # within the walls it is not there
+        asyncio.run(git_status.fn(workspace, settings, "other"))
+
+
+@WALLS
+def test_the_repository_that_the_workspace_lies_in_is_not_the_agents(settings: dict[str, str], workspace: str) -> None:
+    """A workspace lies in the user's project as often as not: nothing is committed there."""
+    around = Path(workspace).parent
+    git(around, "init", "--quiet")
+    Path(workspace, "a.txt").write_text("a\n")
+    with pytest.raises(GitFailed, match="not a git repository"):
+        asyncio.run(git_commit.fn("a", workspace, settings))
+    assert "?? workspace/" in git(around, "status", "--short")
+
+
+def test_without_walls_git_says_the_same(workspace: str) -> None:
+    """The word on missing walls is not taken for git's; a commit that a kill has left is found there too."""
+    own(workspace)
+    first = asyncio.run(git_commit.fn("It has b", workspace, {"sandbox": "off"}, "own"))
+    assert first == asyncio.run(git_commit.fn("It has b", workspace, {"sandbox": "off"}, "own"))
+    assert "nothing has changed" == asyncio.run(git_diff.fn(workspace, {"sandbox": "off"}, "own"))

@@ -166,6 +166,16 @@ def test_links_in_a_circle_end(place):
             files.read_file(str(ws), settings, "one")
 
 
+@pytest.mark.parametrize("path", [".git/config", ".git/hooks/post-commit", "folder/.GIT/config", ".git", "new/.git"])
+@pytest.mark.parametrize("tool", ["write_to_file", "append_to_file", "copy_file to", "move_file to"])
+def test_nothing_is_put_where_git_finds_programs(place, tool, path):
+    """A hook or a setting would run with the next git, also that of the user, whatever programs are denied."""
+    with pytest.raises(FileRefused, match="belongs to git"):
+        WRITES[tool](str(place / "ws"), path, {})
+    assert not any(".git" in found.name.casefold() for found in (place / "ws").rglob("*"))
+    assert not (place / "ws/new").exists()
+
+
 # ---------------------------------------------------------------- swapped during use
 
 
