@@ -32,7 +32,7 @@ def git(folder: Path, *arguments: str) -> str:
 class Backend(http.server.SimpleHTTPRequestHandler):
     """Serves repositories as plain files: git's oldest way over http."""
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
         """Say nothing."""
 
 
