@@ -10,7 +10,7 @@ import perdure
 from perdure.agent.approaches.one_shot import MANNER as ONE_SHOT
 from perdure.model.chat import ModelReply, ModelRequest
 from perdure.testing import Death
-from tests.agent.scenes import APPROVED, REFUSED, Scene, form_of, planned, says
+from tests.agent.scenes import APPROVED, JUDGED, REFUSED, Scene, form_of, planned, says
 from tests.worlds import DEAD
 
 
@@ -212,3 +212,54 @@ def test_an_agent_that_goes_in_circles_is_asked_whether_it_is_done_before_it_is_
     assert scene.live() == "The goal was reached already."
     assert "turn" == scene.forms[-1]
     assert len(scene.forms) < 15
+
+
+def test_replies_that_are_always_cut_off_change_the_strategy() -> None:
+    """They are gone on with once; from then on they count, and nothing is paid without end."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("look around")
+        if form_of(request):
+            return APPROVED
+        if ONE_SHOT in request.messages[0]["text"]:
+            return ModelReply(text=f"and {len(scene.forms)} ", finish="length")
+        return says("found another way")
+
+    scene = Scene(speaks)
+    assert scene.live() == "found another way"
+    assert scene.forms.index("plan") <= 6
+
+
+def test_of_several_claims_in_one_reply_one_is_judged() -> None:
+    """The other is told so, and nothing that nobody has judged is called done."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("look around")
+        if form_of(request):
+            return APPROVED
+        return says("", ("step_done", {"result": "looked"}), ("finish", {"result": "all of it"}))
+
+    scene = Scene(speaks, prompt_strategy="plan_execute")
+    scene.live()
+    reply = next(message for message in scene.memory["messages"] if message.get("calls"))
+    told = [reply["results"][call["id"]] for call in reply["calls"]]
+    assert [one.get("text", one.get("failed", {}).get("type")) for one in told] == ["It is done.", "OneAtATime"]
+
+
+def test_a_check_that_cannot_be_made_is_one_that_is_not_met(tmp_path: Path) -> None:
+    """The model is told why; the next plan's check is another."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            odd = {"kind": "file_exists", "path": "a\0b"}
+            return planned("write it", check=odd if len(scene.forms) == 1 else JUDGED)
+        if form_of(request):
+            return APPROVED
+        if "could not be made" in str(request.messages):
+            return says("", ("replan", {"reason": "the check is odd"}))
+        return says("", ("step_done", {"result": "written"}))
+
+    scene = Scene(speaks, workspace=tmp_path, prompt_strategy="plan_execute")
+    assert scene.live() == "written"

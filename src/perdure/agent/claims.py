@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from perdure.agent import results
@@ -21,6 +22,7 @@ from perdure.agent.prompts import judging
 from perdure.agent.turns import act_of, permitted
 from perdure.model.move import Act, Judge, Move, PolicyView, Remember
 
+ENDING: Final = "replies come to an end"
 GOAL: Final = "the goal is reached"
 CUT: Final = "Your answer was cut off at its greatest length. Go on from there, more briefly."
 SEEN_IN_FILES: Final = frozenset({"file_exists", "text_contains", "json_valid"})
@@ -37,7 +39,7 @@ def already(view: PolicyView) -> Iterator[Move]:
     memory = view.memory
     moment = f"nudged {view.attempt}" if view.advice.kind == "nudge" else f"planned {memory.get('plans', 0)}"
     check = plain(goal_check(memory))
-    if check.get("kind") not in SEEN_IN_FILES or memory.get("looked") == moment:
+    if check.get("kind") not in SEEN_IN_FILES or memory.get("looked") == moment or "looked_amiss" in memory:
         return
 
     def keep(memory: Memory, finding: Mapping[str, Any]) -> None:
@@ -46,7 +48,7 @@ def already(view: PolicyView) -> Iterator[Move]:
             memory["met"] = True
 
     arguments = {"check": dict(check), "workspace": view.workspace}
-    yield Act(tool=look, arguments=arguments, key=f"look {moment}", keep=keep)
+    yield Act(tool=look, arguments=arguments, key=f"look {moment}", keep=keep, into=("looked_amiss",))
 
 
 def met(view: PolicyView) -> Iterator[Move]:
@@ -65,7 +67,7 @@ def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
     if message["role"] != "assistant" or view.memory.get("claimed") == turn:
         return
     if message.get("is_cut") and not message["calls"]:
-        yield Remember(change=lambda memory: memory["messages"].append({"role": "user", "text": CUT}))
+        yield _told_to_go_on(view)
     call = next((call for call in results.unanswered(message) if call["name"] in CLAIMING), None)
     if call is None and message.get("calls"):
         return
@@ -81,6 +83,19 @@ def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
     yield Remember(change=take)
 
 
+def _told_to_go_on(view: PolicyView) -> Move:
+    """Let a reply that was cut off be gone on with; from the second in a row on that counts as a failure."""
+
+    def tell(memory: Memory) -> None:
+        memory["messages"].append({"role": "user", "text": CUT})
+
+    replies = (message for message in reversed(view.memory["messages"]) if message["role"] == "assistant")
+    newest = list(islice(replies, 2))
+    if len(newest) > 1 and all(message.get("is_cut") for message in newest):
+        return Judge(name=ENDING, passed=False, reason="reply after reply is cut off", change=tell)
+    return Remember(change=tell)
+
+
 def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
     """Find out whether what is claimed is so, and say it."""
     claim = view.memory.get("claim")
@@ -91,6 +106,8 @@ def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
     if "finding" not in claim:
         yield from _found_out(view, kit, check, plain(claim))
     finding = plain(claim["finding"])
+    if "failed" in finding:  # what should have found out has failed itself: that shows nothing
+        finding = {"passed": False, "reason": f"the check could not be made: {finding['failed']['message']}"}
     name = claim["title"] if is_step else GOAL
     closed = _closing(plain(claim), finding, approach)
     yield Judge(name=name, passed=finding["passed"], reason=finding["reason"], change=closed)
@@ -144,7 +161,8 @@ def _closing(claim: Mapping[str, Any], finding: Mapping[str, Any], approach: App
         place = len(memory["messages"]) - 1
         calls = [call for call in results.unanswered(memory["messages"][place]) if call["name"] in CLAIMING]
         said = results.text("It is done.") if met else results.failed("NotReached", f"It is not done: {why}")
-        results.put(memory, place, {call["id"]: said for call in calls})
+        later = results.failed("OneAtATime", "one claim of a reply is judged; make this one again if it is so")
+        results.put(memory, place, {call["id"]: later if number else said for number, call in enumerate(calls)})
         if met and claim["title"]:
             memory.setdefault("done", []).append(claim["title"])
             memory["ahead"]["result"] = claim["result"]

@@ -15,6 +15,7 @@ from perdure.model.ids import plain_text
 from perdure.model.move import AdoptPlan, BeginStep, Move, PolicyView, Remember
 
 TITLE_MAX: Final = 120  # letters of a step
+RESERVED: Final = ("the goal is reached", "the calls of a turn bring something")  # checks of the agent's own
 REPLAN_MAX: Final = 5  # plans that the model may ask for, on one branch
 
 STEP_DONE: Final = Offer(
@@ -47,13 +48,23 @@ def planned(view: PolicyView, kit: Kit) -> Iterator[Move]:
 def hold(memory: Any, steps: Sequence[Mapping[str, Any]], check: Mapping[str, Any]) -> None:  # noqa: ANN401 - as above
     """Keep a plan: titles are made short, and told apart where two are alike."""
     steps, titles = plain(steps), list[str]()
+    taken = {*memory.get("done", ()), *RESERVED}  # what was verified before is not what is planned now
     for step in steps:
         title = plain_text(" ".join(step["title"].split()))[:TITLE_MAX] or "step"
-        titles.append(title if title not in titles else f"{title} ({len(titles) + 1})")
+        titles.append(_free(title, {*titles, *taken}))
     memory["ahead"]["steps"] = [
         {"title": title, "check": step.get("check", {})} for title, step in zip(titles, steps, strict=True)
     ]
     memory["ahead"]["goal_check"] = plain(check)
+
+
+def _free(title: str, taken: set[str]) -> str:
+    """Return `title`, with a number behind it where it is taken."""
+    number, free = 1, title
+    while free in taken:
+        number += 1
+        free = f"{title} ({number})"
+    return free
 
 
 def followed(view: PolicyView) -> Iterator[Move]:

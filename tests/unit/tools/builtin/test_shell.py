@@ -270,7 +270,8 @@ def test_no_descriptor_of_this_process_gets_in(settings, tmp_path):
     """A program has the three that every program has."""
     with (tmp_path / "open").open("w") as file:
         os.set_inheritable(file.fileno(), True)
-        output = said(shell.execute_shell, "ls /proc/$$/fd > seen.txt; xargs < seen.txt", str(tmp_path), settings)["output"]
+        looking = "ls /proc/$$/fd > seen.txt; xargs < seen.txt"
+        output = said(shell.execute_shell, looking, str(tmp_path), settings)["output"]
     assert {"0", "1", "2"} == set(output.split()) - {"255"}  # bash's own
 
 
