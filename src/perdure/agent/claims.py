@@ -105,7 +105,7 @@ def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
     check = plain(step_check(view.memory) if is_step else goal_check(view.memory))
     if "finding" not in claim:
         yield from _found_out(view, kit, check, plain(claim))
-    finding = plain(claim["finding"])
+    finding: dict[str, Any] = plain(claim["finding"])
     if "failed" in finding:  # what should have found out has failed itself: that shows nothing
         finding = {"passed": False, "reason": f"the check could not be made: {finding['failed']['message']}"}
     name = claim["title"] if is_step else GOAL
