@@ -4,17 +4,13 @@ The service's log shows each finished request once and every history valid, the 
 """
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.agent.modelserver import ModelServer
+from tests.crash.forked import play_apart
 from tests.crash.thirty import TURNS, says
 
-ROOT = Path(__file__).parents[2]
 REQUESTS = TURNS + 2  # with the claim and its judge
 SAMPLE = 15  # each so many-th point is a case in CI
 
@@ -24,18 +20,6 @@ def server():
     """The model, in a process of its own."""
     with ModelServer(says) as service:
         yield service
-
-
-def play(cases, folder, server):
-    """Play each case in a process of its own; return what came of them."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.thirty", str(folder), server.base_url],
-        input="".join(json.dumps(case) + "\n" for case in cases),
-        capture_output=True, text=True, cwd=ROOT, env=environment, check=False, timeout=1500,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def requests_of(found, server):
@@ -48,7 +32,7 @@ def requests_of(found, server):
 def undisturbed(tmp_path_factory, server):
     """What happens when nobody kills it, and how often each crash point is reached."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    (found,) = play([[]], folder, server)
+    (found,) = play_apart("tests.crash.thirty", [[]], folder, server.base_url)
     assert (found["status"], found["findings"], found["kills"]) == ("succeeded", [], [])
     assert len(found["letters"]) == TURNS
     assert len(requests_of(found, server)) == len(set(requests_of(found, server))) == REQUESTS
@@ -71,7 +55,7 @@ def complaints_of(found, undisturbed, server):
 
 def sweep(cases, undisturbed, server, folder):
     """Kill as the cases say; return the complaints, after printing how many kills there were."""
-    played = play(cases, folder, server)
+    played = play_apart("tests.crash.thirty", cases, folder, server.base_url)
     kills = sum(bool(signal) for found in played for signal in found["kills"])
     print(f"killed {kills} times in {len(played)} cases; {len(server.requests())} requests in all")
     assert kills >= len(cases) > 0

@@ -5,7 +5,6 @@ The services note each request. Killed wherever recovery is at work, no request 
 """
 
 import json
-import os
 import subprocess
 import sys
 from itertools import groupby, pairwise
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.changing import RECKON_FIRST, SEARCH_FIRST, STRATEGIES
+from tests.crash.forked import play_apart
 
 ROOT = Path(__file__).parents[2]
 IN_RECOVERY = ("during_recovery", "during_rollback")
@@ -31,22 +31,10 @@ def port():
         services.wait(10)
 
 
-def play(cases, folder, port):
-    """Play each case in a process of its own; return what came of them."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.changing", str(folder), str(port)],
-        input="".join(json.dumps(case) + "\n" for case in cases),
-        capture_output=True, text=True, cwd=ROOT, env=environment, check=False, timeout=600,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, port):
     """What happens when nobody kills it, and how often each crash point is reached."""
-    (found,) = play([[]], tmp_path_factory.mktemp("undisturbed"), port)
+    (found,) = play_apart("tests.crash.changing", [[]], tmp_path_factory.mktemp("undisturbed"), port)
     assert (found["kills"], found["status"], found["findings"]) == ([], "succeeded", [])
     return found
 
@@ -137,7 +125,7 @@ def test_a_refused_answer_is_asked_for_again_with_the_reason(undisturbed):
 def test_killed_wherever_recovery_is_at_work_no_request_is_other(undisturbed, port, tmp_path):
     """After each observed failure, each decision, at each step of each rollback: the same requests, once each."""
     cases = [[f"{name}:{n + 1}"] for name in IN_RECOVERY for n in range(undisturbed["counts"][name])]
-    found = play(cases, tmp_path / "killed", port)
+    found = play_apart("tests.crash.changing", cases, tmp_path / "killed", port)
     kills = sum(signal == 9 for one in found for signal in one["kills"])
     print(f"{kills} kills in {len(cases)} cases: {', '.join(IN_RECOVERY)}")
     assert kills == len(cases) > 20
@@ -151,7 +139,7 @@ def test_killed_twice_in_the_same_recovery_no_request_is_other(undisturbed, port
     """The second kill comes while the first is made good: at the claim of the lease, in decision or rollback."""
     firsts = [[f"during_rollback:{n}"] for n in (1, 4, 7)] + [[f"during_recovery:{n}"] for n in (8, 9, 12)]
     cases = [[*first, f"{name}:{n}"] for first in firsts for name in IN_RECOVERY for n in (1, 3)]
-    found = play(cases, tmp_path / "killed", port)
+    found = play_apart("tests.crash.changing", cases, tmp_path / "killed", port)
     print(f"{sum(signal == 9 for one in found for signal in one['kills'])} kills in {len(cases)} cases, twice each")
     for one in found:
         assert (undisturbed["log"], []) == (one["log"], one["findings"]), one["case"]
@@ -161,7 +149,7 @@ def test_killed_twice_in_the_same_recovery_no_request_is_other(undisturbed, port
 def test_killed_anywhere_only_the_question_under_way_is_asked_again(undisturbed, port, tmp_path, every):
     """Whatever dies, the requests tell the strategies as undisturbed; each kill costs at most one of them."""
     cases = [[f"any:{n}"] for n in range(1, undisturbed["counts"]["any"], every)]
-    found = play(cases, tmp_path / "killed", port)
+    found = play_apart("tests.crash.changing", cases, tmp_path / "killed", port)
     print(f"{sum(signal == 9 for one in found for signal in one['kills'])} kills in {len(cases)} cases, at any point")
     for one in found:
         assert (["succeeded"], [], []) == ([one["status"]], judge(one), one["findings"]), one["case"]

@@ -1,11 +1,7 @@
 """A Pydantic AI agent inside a program, killed at every point: no finished request again, each letter once."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from pydantic_ai import Agent
@@ -14,33 +10,22 @@ from pydantic_ai.models.test import TestModel
 import perdure
 from perdure.integrations.pydantic_ai import durable, effect_key
 from tests.agent.modelserver import ModelServer
+from tests.crash.forked import play_apart
 from tests.crash.lasting import says
 from tests.worlds import Play, World
 
-ROOT = Path(__file__).parents[2]
 REQUESTS = 4
 LETTERS = ["again", "again", "hello"]
-
-
-def play(cases, folder, server):
-    """Play each case in a process of its own; return what came of them."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.lasting", str(folder), server.base_url],
-        input="".join(json.dumps(case) + "\n" for case in cases),
-        capture_output=True, text=True, cwd=ROOT, env=environment, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_killed_at_every_point_nobody_can_tell(tmp_path):
     """Each finished request once, each letter once, the same answer; a request in flight may come again, once."""
     with ModelServer(says) as server:
-        (undisturbed,) = play([[]], tmp_path / "undisturbed", server)
+        (undisturbed,) = play_apart("tests.crash.lasting", [[]], tmp_path / "undisturbed", server.base_url)
         assert (undisturbed["status"], undisturbed["result"], undisturbed["findings"]) == ("succeeded", "3 turns", [])
         points = undisturbed["counts"]["any"]
-        played = play([[f"any:{number}"] for number in range(1, points + 1)], tmp_path / "killed", server)
+        cases = [[f"any:{number}"] for number in range(1, points + 1)]
+        played = play_apart("tests.crash.lasting", cases, tmp_path / "killed", server.base_url)
         assert [] == server.problems()
         requests = server.requests()
     kills = sum(bool(signal) for found in played for signal in found["kills"])

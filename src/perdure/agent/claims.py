@@ -11,10 +11,11 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from perdure.agent import results
+from perdure.agent import people, results
 from perdure.agent.approaches import planning
 from perdure.agent.approaches.approach import Approach, goal_check, step_check
 from perdure.agent.asking import Question, asked
+from perdure.agent.checks import ENDING, GOAL
 from perdure.agent.kit import Kit
 from perdure.agent.looking import look
 from perdure.agent.memory import plain
@@ -22,12 +23,8 @@ from perdure.agent.prompts import judging
 from perdure.agent.turns import act_of, permitted
 from perdure.model.move import Act, Judge, Move, PolicyView, Remember
 
-ENDING: Final = "replies come to an end"
-GOAL: Final = "the goal is reached"
 CUT: Final = "Your answer was cut off at its greatest length. Go on from there, more briefly."
 SEEN_IN_FILES: Final = frozenset({"file_exists", "text_contains", "json_valid"})
-CLAIMING: Final = {"finish": "goal", "step_done": "step"}
-
 Memory = Any  # a writable view of the state
 
 
@@ -68,11 +65,11 @@ def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
         return
     if message.get("is_cut") and not message["calls"]:
         yield _told_to_go_on(view)
-    call = next((call for call in results.unanswered(message) if call["name"] in CLAIMING), None)
+    call = next((call for call in results.unanswered(message) if call["name"] in people.CLAIMING), None)
     if call is None and message.get("calls"):
         return
-    what = CLAIMING[call["name"]] if call else approach.claims(view)
-    title = planning.next_step(view) if what == "step" else ""
+    is_step = call["name"] == "step_done" if call else approach.claims(view) == "step"
+    title = planning.next_step(view) if is_step else ""
     text = str(call["arguments"].get("result", "")) if call else message["text"]
     claim = planning.claim_of(turn, title, text)
 
@@ -159,7 +156,7 @@ def _closing(claim: Mapping[str, Any], finding: Mapping[str, Any], approach: App
     def close(memory: Memory) -> None:
         memory.pop("claim")
         place = len(memory["messages"]) - 1
-        calls = [call for call in results.unanswered(memory["messages"][place]) if call["name"] in CLAIMING]
+        calls = [call for call in results.unanswered(memory["messages"][place]) if call["name"] in people.CLAIMING]
         said = results.text("It is done.") if met else results.failed("NotReached", f"It is not done: {why}")
         later = results.failed("OneAtATime", "one claim of a reply is judged; make this one again if it is so")
         results.put(memory, place, {call["id"]: later if number else said for number, call in enumerate(calls)})

@@ -21,24 +21,22 @@ NAME_MAX: Final = 80  # letters of a checkpoint's name
 Call = Mapping[str, Any]
 
 
-def _offer(
-    name: str, description: str, required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
-) -> Offer:
-    properties = {**required, **(optional or {})}
-    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+def offer_of(name: str, description: str, arguments: Mapping[str, Any]) -> Offer:
+    """Return what is offered like a tool; `arguments`: the schema of each, all of which are needed."""
+    schema = {"type": "object", "properties": arguments, "required": list(arguments), "additionalProperties": False}
     return Offer(name=name, description=description, schema=schema)
 
 
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 OFFERS: Final = (
-    _offer("ask_user", "Ask a person a question and wait for the answer.", {"question": _TEXT}),
-    _offer("ask_yes_no", "Ask a person a question that is answered with yes or no.", {"question": _TEXT}),
-    _offer("ask_choice", "Let a person choose one of several.", {"question": _TEXT, "choices": _TEXTS}),
-    _offer("todo_write", "Replace your list of things to do.", {"items": _TEXTS}),
-    _offer("todo_read", "Read your list of things to do.", {}),
-    _offer("checkpoint", "Mark this moment as one worth coming back to.", {"name": _TEXT}),
-    _offer(
+    offer_of("ask_user", "Ask a person a question and wait for the answer.", {"question": _TEXT}),
+    offer_of("ask_yes_no", "Ask a person a question that is answered with yes or no.", {"question": _TEXT}),
+    offer_of("ask_choice", "Let a person choose one of several.", {"question": _TEXT, "choices": _TEXTS}),
+    offer_of("todo_write", "Replace your list of things to do.", {"items": _TEXTS}),
+    offer_of("todo_read", "Read your list of things to do.", {}),
+    offer_of("checkpoint", "Mark this moment as one worth coming back to.", {"name": _TEXT}),
+    offer_of(
         "finish",
         "Say that the goal is reached. It is verified; you are told when something is missing.",
         {"result": {"type": "string", "description": "What was achieved, and where it is to be found."}},

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from perdure.agent import people, results
 from perdure.agent.approaches import planning
+from perdure.agent.checks import FAILING
 from perdure.agent.kit import Kit
 from perdure.agent.memory import plain
 from perdure.agent.permits import Permits, permits
@@ -24,7 +25,6 @@ from perdure.tools.builtin.shown import shown
 from perdure.tools.offering import fit
 
 SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
-FAILING: Final = "the calls of a turn bring something"
 
 Call = Mapping[str, Any]
 

@@ -7,22 +7,17 @@ from typing import Any, Final
 
 from perdure.agent.approaches import planning
 from perdure.agent.kit import Kit
-from perdure.model.chat import Offer
+from perdure.agent.people import offer_of
 from perdure.model.move import Move, PolicyView
 
 MANNER: Final = (
     "There is a plan. Work on the step that you are told, and on nothing else; call `step_done` when it is done. When "
     "what you find shows that the plan is wrong, call `replan`. When the whole goal is reached, call `finish`."
 )
-REPLAN: Final = Offer(
-    name="replan",
-    description="Ask for a new plan, because what you have found shows that this one leads nowhere.",
-    schema={
-        "type": "object",
-        "properties": {"reason": {"type": "string", "description": "What you have found."}},
-        "required": ["reason"],
-        "additionalProperties": False,
-    },
+REPLAN: Final = offer_of(
+    "replan",
+    "Ask for a new plan, because what you have found shows that this one leads nowhere.",
+    {"reason": {"type": "string", "description": "What you have found."}},
 )
 
 

@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from perdure.agent import results
+from perdure.agent import checks, results
 from perdure.agent.asking import Question, asked
 from perdure.agent.kit import Kit
 from perdure.agent.memory import plain
+from perdure.agent.people import offer_of
 from perdure.agent.prompts import planner
-from perdure.model.chat import Offer
 from perdure.model.ids import plain_text
 from perdure.model.move import AdoptPlan, BeginStep, Move, PolicyView, Remember
 
 TITLE_MAX: Final = 120  # letters of a step
-RESERVED: Final = ("the goal is reached", "the calls of a turn bring something")  # checks of the agent's own
 REPLAN_MAX: Final = 5  # plans that the model may ask for, on one branch
 
-STEP_DONE: Final = Offer(
-    name="step_done",
-    description="Say that the step you work on is done. It is checked; you are told when something is missing.",
-    schema={
-        "type": "object",
-        "properties": {"result": {"type": "string", "description": "What was done in it."}},
-        "required": ["result"],
-        "additionalProperties": False,
-    },
+STEP_DONE: Final = offer_of(
+    "step_done",
+    "Say that the step you work on is done. It is checked; you are told when something is missing.",
+    {"result": {"type": "string", "description": "What was done in it."}},
 )
 
 
@@ -48,7 +42,7 @@ def planned(view: PolicyView, kit: Kit) -> Iterator[Move]:
 def hold(memory: Any, steps: Sequence[Mapping[str, Any]], check: Mapping[str, Any]) -> None:  # noqa: ANN401 - as above
     """Keep a plan: titles are made short, and told apart where two are alike."""
     steps, titles = plain(steps), list[str]()
-    taken = {*memory.get("done", ()), *RESERVED}  # what was verified before is not what is planned now
+    taken = {*memory.get("done", ()), *checks.ALL}  # what was verified before is not what is planned now
     for step in steps:
         title = plain_text(" ".join(step["title"].split()))[:TITLE_MAX] or "step"
         titles.append(_free(title, {*titles, *taken}))

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from perdure.errors import GitFailed, OutsideWorkspace, UsageError
+from perdure.errors import GitFailed, UsageError
 from perdure.limits import COMMAND_END_S, COMMAND_MAX_S
 from perdure.tools import tool
 from perdure.tools.builtin import sandbox
-from perdure.tools.builtin.sandbox import Limits, Order
+from perdure.tools.builtin.sandbox import Limits, Order, place_within
 from perdure.tools.web.addresses import is_public, read_address
 
 _ENGINE_S: Final = COMMAND_MAX_S + COMMAND_END_S
@@ -72,7 +72,7 @@ async def clone_repository(
 ) -> str:
     """Clone a repository into a folder of the workspace."""
     await _check_url(url, settings)
-    into = _inside(clone_path, workspace)
+    into = place_within(clone_path, workspace)
     if not into:
         raise UsageError("clone_path '' is the workspace itself: name a folder in it")
     arguments = ("clone", "--no-hardlinks", "--", url, into)
@@ -140,13 +140,13 @@ async def _open(path: str, workspace: str, settings: Mapping[str, Any]) -> _Repo
 
     git itself finds its parts and its filters: only it knows what its settings mean.
     """
-    folder = _inside(path, workspace)
+    folder = place_within(path, workspace)
     # A workspace often lies in a repository of the user, which is not the agent's.
     environment = {**_NO_TRANSPORT, "GIT_CEILING_DIRECTORIES": _above(workspace)}
     found = _Repository(workspace=workspace, folder=folder, settings=settings, environment=environment)
     where = ("--show-toplevel", "--git-dir", "--git-common-dir")
     for part in (await found.git("rev-parse", "--path-format=absolute", *where)).splitlines():
-        _inside(part, workspace)
+        place_within(part, workspace)
     try:
         filters = (await found.git("config", "--null", "--name-only", "--get-regexp", _FILTERS)).split("\0")
     except GitFailed:  # it has none
@@ -211,12 +211,3 @@ async def _check_url(url: str, settings: Mapping[str, Any]) -> None:
         address = read_address(str(place[0]).partition("%")[0])
         if address is None or not is_public(address):
             raise UsageError(f"{parts.hostname!r} is an address of this machine or its network; it is not cloned from")
-
-
-def _inside(path: str, workspace: str) -> str:
-    """Return `path` relative to the workspace, through no link that leads out of it. Raises OutsideWorkspace."""
-    root = os.path.realpath(workspace)
-    whole = os.path.realpath(os.path.join(root, path))
-    if whole != root and not whole.startswith(root.rstrip(os.sep) + os.sep):
-        raise OutsideWorkspace(path, workspace)
-    return "" if whole == root else os.path.relpath(whole, root)

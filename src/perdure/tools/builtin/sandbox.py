@@ -29,7 +29,7 @@ from typing import IO, Any, Final, TypedDict
 
 import msgspec
 
-from perdure.errors import CommandOutOfTime, SandboxUnavailable, UsageError, WorkspaceInvalid
+from perdure.errors import CommandOutOfTime, OutsideWorkspace, SandboxUnavailable, UsageError, WorkspaceInvalid
 from perdure.limits import (
     COMMAND_CPU_S,
     COMMAND_FILE_BYTES,
@@ -108,6 +108,18 @@ def isolation_of(settings: Mapping[str, Any]) -> Isolation:
         return Isolation(is_isolated=False, has_network=True, reason="the setting `sandbox` is off")
     found = bubblewrap.find()
     return Isolation(is_isolated=bool(found.program), has_network=network or not found.program, reason=found.reason)
+
+
+def place_within(path: str, workspace: str) -> str:
+    """Return `path` relative to the workspace, "" for that itself, for a program that finds its way by names.
+
+    Raises OutsideWorkspace where it, or a link on the way, leads out. What files a tool reads itself is `inside.py`'s.
+    """
+    root = os.path.realpath(workspace)
+    whole = os.path.realpath(os.path.join(root, path))
+    if whole != root and not whole.startswith(root.rstrip(os.sep) + os.sep):
+        raise OutsideWorkspace(path, workspace)
+    return "" if whole == root else os.path.relpath(whole, root)
 
 
 async def run(order: Order, settings: Mapping[str, Any]) -> Ran:

@@ -14,12 +14,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from perdure.errors import PathOutside, UsageError
+from perdure.errors import UsageError
 from perdure.limits import COMMAND_END_S, COMMAND_MAX_S, COMMAND_S
 from perdure.model.effect import PRESETS, Effect
 from perdure.tools import Tool, tool
 from perdure.tools.builtin import sandbox
-from perdure.tools.builtin.sandbox import Limits, Order, Ran
+from perdure.tools.builtin.sandbox import Limits, Order, Ran, place_within
 
 # `timeout` is AutoGPT's word. The engine's own comes later, so that the end of a command is known and not in doubt.
 _ENGINE_S: Final = COMMAND_MAX_S + COMMAND_END_S
@@ -66,7 +66,7 @@ async def execute_python_file(
     timeout: Seconds = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
 ) -> Ran:
     """Run a Python file of the workspace, for `timeout` seconds (1 to 600) at most; return exit code and output."""
-    name = _inside("execute_python_file", filename, workspace)
+    name = place_within(filename, workspace)
     given = shlex.split(args) if isinstance(args, str) else args
     order = Order(argv=(sys.executable, "-B", name, *given), workspace=workspace, limits=_limits(timeout))
     return await sandbox.run(order, settings)
@@ -92,16 +92,7 @@ def _limits(timeout_s: float) -> Limits:
 
 
 def _folder(path: str, workspace: str) -> str:
-    folder = _inside("execute_shell", path, workspace)
+    folder = place_within(path, workspace)
     if folder and not os.path.isdir(os.path.join(workspace, folder)):
         raise UsageError(f"{path!r} is no folder of the workspace: make it first, or leave working_dir out")
     return folder
-
-
-def _inside(tool_name: str, path: str, workspace: str) -> str:
-    """Return `path` relative to the workspace, through no link that leads out of it. Raises PathOutside."""
-    root = os.path.realpath(workspace)
-    whole = os.path.realpath(os.path.join(root, path))
-    if whole != root and not whole.startswith(root.rstrip(os.sep) + os.sep):
-        raise PathOutside(tool_name, path, workspace)
-    return "" if whole == root else os.path.relpath(whole, root)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perdure
-from perdure.errors import CommandOutOfTime, PathOutside, SandboxUnavailable, UsageError, WorkspaceInvalid
+from perdure.errors import CommandOutOfTime, OutsideWorkspace, SandboxUnavailable, UsageError, WorkspaceInvalid
 from perdure.ids_source import SystemIds
 from perdure.model.effect import PRESETS
 from perdure.testing import Death
@@ -131,9 +131,9 @@ def test_paths_that_lead_out_are_refused(tmp_path):
     (tmp_path / "other.py").write_text("print(1)")
     (folder / "link").symlink_to(tmp_path)
     for path in ("../other.py", str(tmp_path / "other.py"), "link/other.py"):
-        with pytest.raises(PathOutside):
+        with pytest.raises(OutsideWorkspace):
             said(shell.execute_python_file, path, str(folder), OPEN)
-    with pytest.raises(PathOutside):
+    with pytest.raises(OutsideWorkspace):
         said(shell.execute_shell, "pwd", str(folder), OPEN, working_dir="..")
     with pytest.raises(UsageError, match="no folder of the workspace"):
         said(shell.execute_shell, "pwd", str(folder), OPEN, working_dir="none")
