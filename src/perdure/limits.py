@@ -51,6 +51,8 @@ LESSON_BYTES_MAX: Final = 1 * KIB
 LESSONS_TOLD_MAX: Final = 20  # of a task, the newest, in what a prompt is built from
 GIST_BYTES: Final = 1 * KIB  # of an action's arguments that are kept while it is open
 CRASH_LOOP_STARTS_MAX: Final = 5
+COUNT_NAMES_MAX: Final = 10_000  # that one task counts under
+COUNT_MAX: Final = 2**53  # as far as every reader of JSON counts
 PROGRAM_CALLS_MAX: Final = 100  # of one run(); a program that rolls itself back for ever ends here
 WAIT_INLINE_S: Final = 300.0
 

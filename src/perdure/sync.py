@@ -282,6 +282,11 @@ class _Handle:
         return self._inner.strategy
 
     @property
+    def counts(self) -> dict[str, int]:
+        """As `perdure.Task.counts`."""
+        return self._portal.do(lambda: self._inner.counts)
+
+    @property
     def lessons(self) -> list[str]:
         """What abandoned branches taught."""
         return self._inner.lessons
@@ -397,9 +402,9 @@ class Task(_Handle):
         return self._portal.call(self._inner.map, name, tool, items, concurrency=concurrency)
 
     @contextlib.contextmanager
-    def edit(self) -> Generator[Any]:
+    def edit(self, *, count: Mapping[str, int] | None = None) -> Generator[Any]:
         """As `perdure.Task.edit`: `with task.edit() as state:`; the block runs in this thread."""
-        with self._portal.hold(self._inner.edit) as state:
+        with self._portal.hold(self._inner.edit, count=count) as state:
             token = editing.set(self.id)
             try:
                 yield state

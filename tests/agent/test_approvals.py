@@ -9,6 +9,7 @@ import pytest
 
 import perdure
 from perdure import operations
+from perdure.agent.permits import UNASKED
 from perdure.core.questions import open_questions
 from perdure.model.chat import ModelReply, ModelRequest
 from perdure.model.entry import NoteWritten
@@ -96,7 +97,7 @@ def test_two_approvals_in_reverse_order_reach_their_calls_after_two_restarts() -
 
 
 def test_y_n_lets_the_next_calls_run_and_then_asks_again() -> None:
-    """Over turns and restarts: the count is in the agent's memory."""
+    """Over turns and restarts."""
     scene = scene_of("ada", then=("bob", "eve", "kim"))
     scene.ask()
     answer(scene, "y -3")
@@ -150,6 +151,34 @@ def test_continuous_limit_asks_after_so_many_calls() -> None:
     answer(scene, "y -2")
     assert "ok" == resume(scene)
     assert ["ada", "bob", "eve", "kim"] == done
+
+
+@pytest.mark.parametrize("rollbacks", [1, 3])
+def test_a_rollback_takes_no_call_back_that_the_limit_has_counted(rollbacks: int) -> None:
+    """However often it is rolled back by hand: as many calls as the limit says, then a person is asked."""
+    scene = scene_of("ada", then=("bob", "eve"), continuous=True, continuous_limit=2)
+    assert "2 calls are made" in scene.ask()
+    for _ in range(rollbacks):
+        scene.world.do(lambda runtime: runtime.rollback("job", "start", force=True))
+        with pytest.raises(perdure.NeedsHuman, match="2 calls are made"):
+            resume(scene)
+    assert ["ada", "bob"] == done
+    assert {UNASKED: 2} == scene.world.fold().ledger.counts
+
+
+def test_a_rollback_to_behind_an_answer_grants_nothing_anew() -> None:
+    """`y -3` has granted two further calls: one that was made before the rollback is one of them."""
+    scene = scene_of("ada", then=("bob", "eve", "kim"))
+    scene.ask()
+    answer(scene, "y -3")
+    scene.world.do(lambda runtime: runtime.checkpoint("job", "answered"))
+    with pytest.raises(perdure.NeedsHuman, match="kim"):
+        resume(scene)
+    assert ["ada", "bob", "eve"] == done
+    scene.world.do(lambda runtime: runtime.rollback("job", "answered", force=True))
+    with pytest.raises(perdure.NeedsHuman, match="bob"):
+        resume(scene)
+    assert {"ada", "bob", "eve"} == set(done)
 
 
 def test_unattended_the_question_is_the_reason_of_the_failure() -> None:

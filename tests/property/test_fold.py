@@ -71,7 +71,7 @@ async def one_change(task, tool, changed):
     elif kind == "then":
         await task.act(tool, parts[1], then=lambda state, got: change_state(state, kind, parts[0], got))
     else:
-        async with task.edit() as state:
+        async with task.edit(count={kind: 1}) as state:
             change_state(state, *changed)
 
 

@@ -60,6 +60,7 @@ def _view(task: Task, last: Outcome | None) -> PolicyView:
         messages=task.messages,
         answers=task.answers,
         checks=task.checks,
+        counts=task.counts,
         is_budget_low=task.budget.is_low,
     )
 
@@ -70,8 +71,8 @@ async def _make(task: Task, move: Move) -> Outcome | None:
             return await _act(task, move)
         case Together(acts=acts):
             await _act_together(task, acts)
-        case Remember(change=change):
-            async with task.edit() as memory:
+        case Remember(change=change, count=count):
+            async with task.edit(count=count) as memory:
                 change(memory)
         case AdoptPlan() | BeginStep() | Judge() | Checkpoint():
             await _mark(task, move)

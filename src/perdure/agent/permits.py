@@ -6,13 +6,16 @@
                                     └─ a question, by call and digest: y · y -N · n · anything else is told to the model
 
 A question's key holds the digest of the exact call, so no answer is ever taken for another call; what runs is the call
-that stands in memory. Nothing of a reply runs before all that it asks is answered. What was granted beyond one call is
-counted in memory["permits"], by `change`. The rules themselves are `core/permissions.py`. Called by the policy.
+that stands in memory. Nothing of a reply runs before all that it asks is answered. How many calls were made under
+--continuous-limit, and of what each `y -N` grants, is counted where no rollback takes it back (`count`); for which
+calls, and what is left to take from, stands in memory["permits"] (`change`, in the same append). The rules themselves
+are `core/permissions.py`. Called by the policy.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +30,7 @@ from perdure.model.move import PolicyView
 
 PREFIX: Final = "permit "  # of the keys of its questions
 PLACE: Final = "permits"  # in memory
+UNASKED: Final = "calls under --continuous-limit"  # name of their count; what a grant gave counts under its question
 _YES: Final = re.compile(r"\s*(?:y|yes)(?:\s*-?\s*(\d{1,6}))?\s*[.!]?\s*", re.IGNORECASE)
 _NO: Final = re.compile(r"\s*(?:n|no)\s*[.!]?\s*", re.IGNORECASE)
 _DIGITS: Final = 16
@@ -41,6 +45,7 @@ class Permits(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, Result] = {}  # by call id: what the model is told instead of a result
     said: dict[str, str] = {}  # by key: one line for people each (`Say`)
     change: Callable[[Any], object] | None = None  # of memory (`Remember`), before anything runs
+    count: dict[str, int] = {}  # goes with `change`
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -88,11 +93,11 @@ class _Weighing:
     def __init__(self, view: PolicyView, settings: AgentSettings, names: Mapping[str, Sequence[str]]) -> None:
         self._view, self._settings, self._names = view, settings, names
         self._rules = Permissions(allow=settings.allow, deny=settings.deny, only=settings.only)
+        self._count = Counter[str]()  # what the calls of this reply take
         kept: Mapping[str, Any] = view.memory.get(PLACE) or {}
-        self._left: int = kept.get("left", 0)
-        self._made: int = kept.get("made", 0)  # calls under --continuous-limit
-        self._has_counted = False  # what a call takes from a count is taken once: it is to be noted before it runs
         self._decided: Mapping[str, str] = kept.get("calls") or {}
+        self._grants: dict[str, int] = dict(kept.get("grants") or {})  # by key of their question: so many further calls
+        self._is_noted = True  # what is granted or taken is to be noted before a call runs, and so it is once
         self._now: dict[str, str] = {}  # by key: why a call of this reply may run
         self._questions: dict[str, str] = {}
         self._allowed: list[str] = []
@@ -123,12 +128,13 @@ class _Weighing:
         said_key = f"{PREFIX}{self._turn}"
         is_new = bool(self._continuous) and said_key not in (self._view.memory.get("said") or ())
         said = {said_key: f"allowed by --continuous: {'; '.join(self._continuous)}"} if is_new else {}
-        kept = {"left": self._left, "made": self._made, "calls": self._now}
+        kept = {"calls": self._now, "grants": {key: much for key, much in self._grants.items() if self._left(key)}}
         return Permits(
             allowed=tuple(self._allowed),
             refused=self._refused,
             said=said,
-            change=(lambda memory: memory.update({PLACE: kept})) if self._has_counted else None,
+            change=(lambda memory: memory.update({PLACE: kept})) if not self._is_noted else None,
+            count=dict(self._count),
         )
 
     def _why_allowed(self, call: Call, verdict: Verdict) -> str:
@@ -137,25 +143,36 @@ class _Weighing:
         if key in self._decided:
             return self._decided[key]
         is_limited = settings.continuous and settings.continuous_limit > 0
-        is_over = is_limited and self._made >= settings.continuous_limit
+        is_over = is_limited and self._counted(UNASKED) >= settings.continuous_limit
         if not is_over and (settings.continuous or verdict.outcome == "allow"):
-            self._made += is_limited
-            self._has_counted |= is_limited
+            if is_limited:
+                self._take(UNASKED)
             return "continuous" if settings.continuous else "rule"
         answer = self._view.answers.get(key)
         if answer is not None:
-            return self._heed(call, read_answer(answer))
-        if self._left > 0:
-            self._left -= 1
-            self._has_counted = True
+            return self._heed(call, key, read_answer(answer))
+        granted = next(filter(self._left, self._grants), None)
+        if granted is not None:
+            self._take(granted)
             return "granted"
         self._questions[key] = _question(call, settings.continuous_limit if is_over else 0)
         return ""
 
-    def _heed(self, call: Call, said: Said) -> str:
+    def _take(self, name: str) -> None:
+        self._count[name] += 1
+        self._is_noted = False
+
+    def _counted(self, name: str) -> int:
+        return self._view.counts.get(name, 0) + self._count[name]
+
+    def _left(self, key: str) -> int:
+        return max(0, self._grants[key] - self._counted(key))
+
+    def _heed(self, call: Call, key: str, said: Said) -> str:
         if said.is_yes:
-            self._left += said.further
-            self._has_counted |= said.further > 0
+            if said.further:
+                self._grants[key] = said.further
+                self._is_noted = False
             return "answered"
         word = f" They say: {said.word}" if said.word else ""
         self._refused[call["id"]] = _failed("CallRefused", f"A person did not allow this call; it was not made.{word}")

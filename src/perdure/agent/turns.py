@@ -129,7 +129,7 @@ def permitted(view: PolicyView, kit: Kit, calls: Sequence[Call]) -> Generator[Mo
     if found.questions:
         yield AskAll(questions=found.questions)
     if found.change is not None:
-        yield Remember(change=found.change)
+        yield Remember(change=found.change, count=found.count)
     for key, text in found.said.items():
         yield Say(text=text, key=key)
     return found

@@ -33,6 +33,7 @@ UPCASTERS: Final[Mapping[tuple[int, int], Upcaster]] = {  # (kind, version) -> f
     (21, 1): _unchanged,  # ActionSettled: how its error was classified
     (21, 2): _unchanged,  # ActionSettled: hollow
     (30, 1): _unchanged,  # StateEdited: by
+    (30, 2): _unchanged,  # StateEdited: counts
     (31, 1): _unchanged,  # PlanAdopted: by
     (33, 1): _unchanged,  # CheckpointMarked: verifier, about
     (50, 1): _unchanged,  # FailureObserved: how its error was classified

@@ -317,6 +317,8 @@ def _state_edited(fold: Fold, header: Header, payload: e.StateEdited, _patched: 
     fold.document.edited = header.seq if is_programs_own else fold.document.edited
     if payload.by:
         fold.document.human_at = header.seq
+    for name, by in payload.counts.items():
+        fold.ledger.counts[name] = fold.ledger.counts.get(name, 0) + by
     drop_loose(fold.document, fold.ledger, fold.epoch, keep_effects=not is_programs_own)
 
 

@@ -79,6 +79,11 @@ class Handle:
         return state_of(self._session.fold.ledger, self._session.fold.at)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """What the program has counted by `edit(count=…)`, by name, over every restart and rollback."""
+        return dict(self._session.fold.ledger.counts)
+
+    @property
     def lessons(self) -> list[str]:
         """What abandoned branches taught, oldest first."""
         return list(self._session.fold.ledger.lessons)

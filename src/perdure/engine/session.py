@@ -72,6 +72,7 @@ class Running(Protocol):
 log: Final = logging.getLogger("perdure")
 current_tool: Final[ContextVar[Running | None]] = ContextVar("perdure_current_tool", default=None)
 editing: Final[ContextVar[str]] = ContextVar("perdure_editing", default="")  # id of the task whose edit body runs
+_NO_COUNTS: Final[Mapping[str, int]] = {}
 
 _CLAIMS_MIN: Final = 256  # so many claims are kept before the first look at which still matter
 
@@ -275,11 +276,14 @@ class Session:
             self.sequencer.put(e.ValuesDrawn(values=values), blobs=writer.blobs)
         return self.sequencer.put(payload, operations=operations, blobs=blobs)
 
-    def put_patch(self, operations: tuple[Op, ...], *, action: str = "", by: str = "") -> int:
+    def put_patch(
+        self, operations: tuple[Op, ...], *, action: str = "", by: str = "", counts: Mapping[str, int] = _NO_COUNTS
+    ) -> int:
         """Sequence a StateEdited with `operations`, which the views have made."""
         writer = LeafWriter()
         patch = msgspec.Raw(leaves.encode_patch(operations, writer))
-        return self.put(e.StateEdited(patch=patch, action=action, by=by), operations=operations, blobs=writer.blobs)
+        edited = e.StateEdited(patch=patch, action=action, by=by, counts=dict(counts))
+        return self.put(edited, operations=operations, blobs=writer.blobs)
 
     def put_state(self, state: dict[Any, Any], from_version: int, to_version: int) -> int:
         """Sequence a StateMigrated: `state`, which from now on belongs to the tree, is all of the state."""

@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import math
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, Literal, Never, ParamSpec, TypeVar, cast, overload
 
@@ -33,12 +33,13 @@ from perdure.errors import (
     ActionsInFlight,
     ActionTimedOut,
     CheckFailed,
+    LimitExceeded,
     OutcomeUnknown,
     ToolLeftOut,
     ToolUndeclared,
     UsageError,
 )
-from perdure.limits import ERROR_MESSAGE_BYTES_MAX
+from perdure.limits import COUNT_MAX, COUNT_NAMES_MAX, ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.budget import NO_COST, Cost
 from perdure.model.document import Document
@@ -150,10 +151,15 @@ class Task(Handle):
 
     # --- the document -----------------------------------------------------------------------------------------------
     @contextlib.asynccontextmanager
-    async def edit(self) -> AsyncGenerator[Any]:
-        """Change the state: durable when the block is left, all of it or (if the block raises) nothing."""
+    async def edit(self, *, count: Mapping[str, int] | None = None) -> AsyncGenerator[Any]:
+        """Change the state: durable when the block is left, all of it or (if the block raises) nothing.
+
+        `count`, name -> by how much (1 or more), is added to `counts` in the same append; no rollback takes it back.
+        Raises UsageError, LimitExceeded.
+        """
         session = self._session
         session.gate("edit", self._lap)
+        count = _checked_counts(count or {}, session.fold.ledger.counts)
         while not session.edit_closed.is_set():
             await session.edit_closed.wait()
             session.gate("edit", self._lap)
@@ -164,11 +170,12 @@ class Task(Handle):
         try:
             yield change.view
             operations = change.finish()
-            is_written = bool(operations) or find_unanchored(session.fold.document, session.claimed) is not None
+            is_written = bool(operations or count)
+            is_written = is_written or find_unanchored(session.fold.document, session.claimed) is not None
             if is_written:  # an edit that changes nothing anchors an effect all the same
                 session.refuse_other_lap(self._lap)
                 session.refuse_left_behind("an edit")
-                session.put_patch(operations)
+                session.put_patch(operations, counts=count)
         except BaseException:
             change.undo()
             raise
@@ -362,6 +369,19 @@ def _is_marked(document: Document, name: str) -> bool:
         if mark.name == name and mark.reason == "program":
             return True
     return False
+
+
+def _checked_counts(count: Mapping[str, int], so_far: Mapping[str, int]) -> dict[str, int]:
+    for name, by in count.items():
+        check_name(name, "count name")
+        if type(by) is not int or by < 1:  # True is none
+            raise UsageError(f"count {name!r} grows by a whole number from 1 on, not by {by!r}")
+        if so_far.get(name, 0) + by > COUNT_MAX:
+            raise LimitExceeded(f"count {name!r}", so_far.get(name, 0) + by, COUNT_MAX)
+    names = len(so_far.keys() | count.keys())
+    if names > COUNT_NAMES_MAX:
+        raise LimitExceeded("names of counts of one task", names, COUNT_NAMES_MAX)
+    return {redact_text(name): by for name, by in count.items()}
 
 
 def _judge(verdict: object) -> tuple[bool, str]:

@@ -237,6 +237,7 @@ class StateEdited(_Payload, frozen=True, kw_only=True):
     patch: Raw
     action: str = ""
     by: str = ""  # a person, where one has done it by hand (version 2)
+    counts: dict[str, int] = {}  # what was counted with it, by name: no rollback takes that back (version 3)
 
 
 class PlanAdopted(_Payload, frozen=True, kw_only=True):

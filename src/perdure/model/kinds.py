@@ -54,7 +54,7 @@ KINDS: Final[tuple[tuple[int, str, type[e.Payload]], ...]] = (
 )
 # Kind -> version written today, where it is not the first.
 VERSIONS: Final[dict[int, int]] = {
-    1: 3, 2: 2, 7: 3, 9: 2, 11: 2, 13: 3, 20: 4, 21: 3, 30: 2, 31: 2, 33: 2, 50: 2, 52: 2, 54: 3,
+    1: 3, 2: 2, 7: 3, 9: 2, 11: 2, 13: 3, 20: 4, 21: 3, 30: 3, 31: 2, 33: 2, 50: 2, 52: 2, 54: 3,
 }  # fmt: skip
 
 

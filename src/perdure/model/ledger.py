@@ -173,6 +173,7 @@ class Ledger(msgspec.Struct, kw_only=True, omit_defaults=True):
     budget_asked: str = ""  # what `--budget` would let the task go on with, where it stopped at its budget
     worked_us: int = 0  # microseconds it was worked on, up to `working_since`
     working_since: int = 0  # when the present stretch began, 0: nobody works; UTC, microseconds
+    counts: dict[str, int] = {}  # of the program, by name
     lessons: list[str] = []
     messages: list[str] = []
     asked: Literal["", "pause", "cancel"] = ""  # by a message on record that is still to be obeyed

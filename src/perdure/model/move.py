@@ -31,6 +31,7 @@ class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
     messages: Sequence[str] = ()  # what people have said, oldest first
     answers: Mapping[str, str] = {}  # of people to questions on this branch, by key
     checks: Mapping[str, int] = {}  # passed on this branch
+    counts: Mapping[str, int] = {}  # by `Remember`, over every rollback
     is_budget_low: bool = False  # the soft limit is reached: come to an end
 
 
@@ -59,9 +60,13 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True):
-    """Change memory by `change(memory)`, which is pure and quick; no tool is called."""
+    """Change memory by `change(memory)`, which is pure and quick; no tool is called.
+
+    `count`, by name, is added to the view's `counts` in the same append: a rollback takes the change back, never that.
+    """
 
     change: Callable[[Any], object]
+    count: Mapping[str, int] = {}
 
 
 class AdoptPlan(msgspec.Struct, frozen=True, kw_only=True):

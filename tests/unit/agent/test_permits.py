@@ -1,8 +1,10 @@
 """Which calls of a reply may run: rules, answers, grants and --continuous, each bound to the exact call."""
 
+from collections import Counter
+
 import pytest
 
-from perdure.agent.permits import Said, key_of, permits, read_answer
+from perdure.agent.permits import UNASKED, Said, key_of, permits, read_answer
 from perdure.agent.settings import AgentSettings
 from perdure.limits import QUESTION_VALUE_BYTES
 from perdure.model.move import PolicyView
@@ -20,10 +22,24 @@ def view(memory=None, **answers):
     return PolicyView(goal="g", workspace=ROOT, memory=memory or {}, answers=answers)
 
 
+class Memory(dict):
+    """Memory of the agent, and beside it what no rollback takes back."""
+
+    def __init__(self, **kept):
+        super().__init__(kept)
+        self.counts = Counter()
+
+    def note(self, found):
+        """Do what the loop does with a `Remember` of it."""
+        found.change(self)
+        self.counts.update(found.count)
+
+
 def weighed(calls, memory=None, answers=(), **settings):
     """Return the permits of `calls` after `answers`, pairs of call and text."""
+    memory = Memory() if memory is None else memory
     seen = PolicyView(
-        goal="g", workspace=ROOT, memory=memory if memory is not None else {},
+        goal="g", workspace=ROOT, memory=memory, counts=memory.counts,
         answers={key_of(one): text for one, text in answers},
     )  # fmt: skip
     return permits(seen, AgentSettings(**settings), calls)
@@ -96,29 +112,29 @@ def test_feedback_is_told_to_the_model():
 
 def test_y_n_allows_this_and_the_next_calls_durably():
     """The count stands in memory; the same reply looked at again takes nothing from it, and then it is used up."""
-    calls, memory = [call(0), call(1)], {}
+    calls, memory = [call(0), call(1)], Memory()
     answers = [(calls[0], "y -3")]
     found = weighed(calls, memory, answers)
     assert (("3.0", "3.1"), {}) == (found.allowed, found.questions)
-    found.change(memory)
-    assert 1 == memory["permits"]["left"]
+    memory.note(found)
+    assert ({key_of(calls[0]): 2}, [1]) == (memory["permits"]["grants"], list(memory.counts.values()))
     again = weighed(calls, memory, answers)
     assert (("3.0", "3.1"), None) == (again.allowed, again.change)
     later = [{"id": "4.0", "name": "deed", "arguments": {}}, {"id": "4.1", "name": "deed", "arguments": {}}]
     assert [key_of(later[1])] == list(weighed(later, memory).questions)
     answered = weighed(later, memory, [(later[1], "y")])
     assert ("4.0", "4.1") == answered.allowed
-    answered.change(memory)
-    assert 0 == memory["permits"]["left"]
+    memory.note(answered)
+    assert ({}, [2]) == (memory["permits"]["grants"], list(memory.counts.values()))
     assert 1 == len(weighed([call(7)], memory).questions)
 
 
 def test_what_was_permitted_stays_so_when_the_calls_before_have_run():
     """Calls are made one after the other: the second is not asked, counted or mentioned again."""
     for answers, settings in (([(call(0), "y -2")], {}), ([], {"continuous": True, "continuous_limit": 2})):
-        memory = {}
+        memory = Memory()
         found = weighed([call(0), call(1)], memory, answers, **settings)
-        found.change(memory)
+        memory.note(found)
         memory["said"] = list(found.said)
         later = weighed([call(1)], memory, answers, **settings)
         assert (("3.1",), {}, {}, None) == (later.allowed, later.questions, later.said, later.change)
@@ -126,10 +142,10 @@ def test_what_was_permitted_stays_so_when_the_calls_before_have_run():
 
 def test_a_grant_is_not_spent_on_what_the_rules_allow():
     """Only calls that would have been asked count."""
-    memory = {"permits": {"left": 1, "made": 0, "calls": {}}}
+    memory = Memory(permits={"grants": {"before": 1}})
     found = weighed([call(0, "look", at="a"), call(1)], memory, allow=("look(*)",))
-    found.change(memory)
-    assert (("3.0", "3.1"), 0) == (found.allowed, memory["permits"]["left"])
+    memory.note(found)
+    assert (("3.0", "3.1"), {}) == (found.allowed, memory["permits"]["grants"])
 
 
 def test_a_grant_holds_for_later_calls_not_for_earlier_ones():
@@ -145,20 +161,20 @@ def test_continuous_allows_what_would_ask_and_says_so_once():
     found = weighed(calls, **rules)
     assert (("3.0", "3.1"), {"3.2"}, {}) == (found.allowed, found.refused.keys(), found.questions)
     assert {"permit 3": "allowed by --continuous: deed(x=1)"} == found.said
-    again = weighed(calls, {"said": list(found.said)}, **rules)
+    again = weighed(calls, Memory(said=list(found.said)), **rules)
     assert ({}, None) == (again.said, again.change)
 
 
 def test_continuous_limit_counts_all_calls_then_asks():
     """Also those that the rules allow; `y` allows one more, `y -N` so many. The count survives a restart."""
-    memory, rules = {}, {"allow": ("look(*)",), "continuous": True, "continuous_limit": 3}
+    memory, rules = Memory(), {"allow": ("look(*)",), "continuous": True, "continuous_limit": 3}
     calls = [call(0, "look", at="a"), call(1), call(2), call(3, "look", at="b")]
     found = weighed(calls, memory, **rules)
     assert [key_of(calls[3])] == list(found.questions)
     assert found.questions[key_of(calls[3])].startswith("3 calls are made, as --continuous-limit allows. Allow look")
     found = weighed(calls, memory, [(calls[3], "y -2")], **rules)
-    found.change(memory)
-    assert (4, 3, 1) == (len(found.allowed), memory["permits"]["made"], memory["permits"]["left"])
+    memory.note(found)
+    assert (4, 3, {key_of(calls[3]): 1}) == (len(found.allowed), memory.counts[UNASKED], memory["permits"]["grants"])
     assert weighed(calls, memory, [(calls[3], "y -2")], **rules).change is None
     found = weighed([call(8), call(9)], memory, **rules)
     assert [key_of(call(9))] == list(found.questions)

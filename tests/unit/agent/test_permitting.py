@@ -49,7 +49,7 @@ class Reply:
         for key, text in found.said.items():
             return Say(text=text, key=key)
         if found.change:
-            return Remember(change=found.change)
+            return Remember(change=found.change, count=found.count)
         acts = [
             Act(tool=self.tool, arguments=call["arguments"], key=call["id"], into=("results", call["id"]))
             for call in calls
@@ -199,7 +199,10 @@ def test_killed_anywhere_a_grant_is_spent_once(where, number):
         resume(world, play(policy))
     results = world.state()["results"]
     assert ({"1.0", "1.1", "1.2"}, {1, 2}) == (results.keys(), set(policy.done))
-    assert ("CallRefused", 1) == (results["1.2"]["failed"]["type"], world.state()["permits"]["left"])
+    (granted,) = world.state()["permits"]["grants"].values()
+    assert ("CallRefused", 2, [1]) == (
+        results["1.2"]["failed"]["type"], granted, list(world.fold().ledger.counts.values()),
+    )  # fmt: skip
 
 
 def test_continuous_is_in_the_journal():

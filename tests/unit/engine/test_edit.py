@@ -6,7 +6,8 @@ import contextlib
 import pytest
 
 import perdure
-from perdure.errors import EditOpen, ReadOnlyState
+from perdure.errors import EditOpen, LimitExceeded, ReadOnlyState, UsageError
+from perdure.limits import COUNT_MAX, COUNT_NAMES_MAX
 from perdure.model.entry import StateEdited
 from tests.worlds import DEAD, Death, Play, Stop, World, counted
 
@@ -190,6 +191,73 @@ def test_a_value_outside_the_domain_is_refused_at_insertion():
     assert {} == world.live(Play(program))
     assert DEAD != world.state()
     assert [] == [entry for entry in world.journal() if isinstance(entry.payload, StateEdited)]
+
+
+@pytest.mark.parametrize("number", range(1, 14))
+@pytest.mark.parametrize("where", ["before_append", "after_append"])
+def test_a_count_goes_with_its_edit_and_no_rollback_takes_it_back(where, number):
+    """Killed anywhere, it is counted as often as the edit was made, on whatever branch."""
+    world, made = World(), []
+
+    async def program(task):
+        await task.checkpoint("start")
+        for _ in range(2 - len(task.state["rows"])):
+            async with task.edit(count={"rows": 3}) as state:
+                state["rows"].append(task.counts.get("rows", 0))
+            made.append("row")
+        if task.counts == {"rows": 6}:
+            await task.rollback("start")
+        return [task.state["rows"].plain(), task.counts]
+
+    play = Play(program, state={"rows": []})
+    if DEAD == (ended := world.live(play, death=Death(where, number))):
+        ended = world.live(play)
+    assert [[6, 9], {"rows": 12}] == ended
+    edits = [entry.payload.counts for entry in world.journal() if isinstance(entry.payload, StateEdited)]
+    assert ([{"rows": 3}] * 4, {"rows": 12}) == (edits, world.fold().ledger.counts)
+
+
+def test_a_count_alone_is_written_and_one_whose_body_raises_is_not():
+    """No change of the state is needed, and nothing half is left."""
+    world = World()
+
+    async def program(task):
+        async with task.edit(count={"looks": 1}):
+            pass
+        with contextlib.suppress(ZeroDivisionError):
+            async with task.edit(count={"looks": 5}):
+                raise ZeroDivisionError
+        return task.counts
+
+    assert {"looks": 1} == world.live(Play(program))
+    assert {"looks": 1} == world.fold().ledger.counts
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "says"),
+    [
+        ({"a": 0}, UsageError, "whole number from 1 on, not by 0"),
+        ({"a": -1}, UsageError, "whole number from 1 on, not by -1"),
+        ({"a": True}, UsageError, "not by True"),
+        ({"a": 1.5}, UsageError, "not by 1.5"),
+        ({"": 1}, UsageError, "count name ''"),
+        ({"a": COUNT_MAX + 1}, LimitExceeded, "count 'a'"),
+        ({f"n{number}": 1 for number in range(COUNT_NAMES_MAX + 1)}, LimitExceeded, "names of counts"),
+    ],
+)
+def test_a_count_that_is_none_is_refused_before_the_body_runs(count, error, says):
+    """It is said which one; nothing is written, and the next edit finds its way."""
+    world, ran = World(), []
+
+    async def program(task):
+        with pytest.raises(error, match=says):
+            async with task.edit(count=count):
+                ran.append("body")
+        async with task.edit() as state:
+            state["x"] = 1
+        return task.counts
+
+    assert ({}, []) == (world.live(Play(program)), ran)
 
 
 def _has_begun(world):

@@ -73,7 +73,7 @@ def test_a_program_with_every_kind_of_step_is_replayed_equal_and_no_tool_is_call
         await task.note("half way", at=task.now())
         await task.fact("six is read")
         got = await task.using(key="k").act(send, 7)
-        async with task.edit() as state:
+        async with task.edit(count={"ids": 1}) as state:
             state["id"] = task.new_id()
         await task.checkpoint("end")
         return {"got": got, "by chance": task.random()}

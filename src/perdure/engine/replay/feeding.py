@@ -151,9 +151,9 @@ class ReplayTask(Task):
         return loop
 
     @contextlib.asynccontextmanager
-    async def edit(self) -> AsyncGenerator[MapView]:
+    async def edit(self, *, count: Mapping[str, int] | None = None) -> AsyncGenerator[MapView]:
         """As `Task.edit`."""
-        async with super().edit() as state:
+        async with super().edit(count=count) as state:
             yield state
             await self._step(lambda payload: isinstance(payload, e.StateEdited) and not payload.action)
 
