@@ -1,6 +1,7 @@
 """`perdure.sync`: plain programs in the caller's thread, the loop in the portal's, and nothing lost between the two."""
 
 import asyncio
+import inspect
 import json
 import signal
 import subprocess
@@ -492,3 +493,25 @@ def test_a_person_takes_a_task_over_and_hands_it_back():
         assert runtime.adopt_plan("job", ["one"])
         assert ("state: n = 2", "plan: one") == runtime.hand_back("job", say="well")
         assert [2, "observe"] == runtime.resume("job", handed)
+
+
+@pytest.mark.parametrize(
+    ("awaited", "plain", "left_out"),
+    [
+        (perdure.Task, perdure.sync.Task, {}),
+        (perdure.Runtime, perdure.sync.Runtime, {"fold_of": "of the engine's own tests: the live fold is the loop's"}),
+    ],
+)
+def test_whatever_can_be_awaited_can_be_called_with_the_same_parameters(awaited, plain, left_out):
+    """A name that is added to the one is added to the other."""
+    public = {name for name in dir(awaited) if not name.startswith("_")}
+    assert public - left_out.keys() == {name for name in dir(plain) if not name.startswith("_")}
+    for name in public - left_out.keys():
+        theirs, ours = getattr(awaited, name), getattr(plain, name)
+        assert isinstance(theirs, property) == isinstance(ours, property), name
+        if callable(theirs):
+            assert _parameters(theirs) == _parameters(ours), name
+
+
+def _parameters(fn):
+    return [(one.name, one.kind, one.default) for one in inspect.signature(fn).parameters.values()]
