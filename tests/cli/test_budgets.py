@@ -23,6 +23,14 @@ async def thinker(task, times: int):
     async for number in task.each("thoughts", range(times)):
         await task.using(reserve=perdure.Cost(100, 20, "0.40 USD")).act(think, number)
     return "thought"
+
+
+@perdure.program
+async def waiting_thinker(task):
+    """Think once, then wait for ever."""
+    await task.using(key="once").act(think, 1)
+    await task.note("thought")
+    await asyncio.Event().wait()
 '''
 SCRIPT = """
 import asyncio
@@ -73,6 +81,37 @@ def test_json_says_where_it_stands(perdure):
     assert "0.6 of 0.9 USD spent, 0.3 USD left" == text
     assert ("tokens", "5000", "200", "4800") == tuple(tokens[name] for name in ("what", "limit", "spent", "left"))
     assert ("wall_s", "3600") == (wall["what"], wall["limit"])
+
+
+def test_the_list_says_what_each_task_has_cost(perdure):
+    """In money and tokens, where any task has cost something; as data as `show` has it."""
+    perdure("run", "--program", "programs.py:count", "--set", "n=1", "--name", "free")
+    assert "SPENT" not in perdure("list", "--all")[1]
+    perdure(*START, "--budget", "0.9 USD")
+    _, out, _ = perdure("list", "--all")
+    heading, costly, free = out.splitlines()
+    assert "SPENT" in heading
+    assert "0.6 USD, 200 tokens" in costly
+    assert "tokens" not in free
+    costly, free = json.loads(perdure("list", "--all", "--json")[1])
+    assert (["0.6 USD"], 180, 20) == (costly["money"], costly["tokens_in"], costly["tokens_out"])
+    assert not {"money", "tokens_in", "tokens_out"} & free.keys()
+
+
+def test_the_list_says_what_a_task_at_work_has_cost_so_far(perdure, spawn):
+    """As of its last call that cost something, while it runs and after it was killed."""
+    process = spawn("run", "--program", "programs.py:waiting_thinker", "--name", "w")
+    for line in process.stderr:
+        if b"thought" in line:
+            break
+    (row,) = json.loads(perdure("list", "--json")[1])
+    assert ("running", ["0.3 USD"], 90, 10) == tuple(
+        row[name] for name in ("status", "money", "tokens_in", "tokens_out")
+    )
+    process.kill()
+    process.wait()
+    (row,) = json.loads(perdure("list", "--json")[1])
+    assert ("interrupted", ["0.3 USD"]) == (row["status"], row["money"])
 
 
 def test_the_case_is_packed_for_a_person(perdure):

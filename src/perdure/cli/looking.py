@@ -51,8 +51,9 @@ def checkpoints(options: TaskOptions) -> None:
 
 
 def say_rows(rows: list[Row]) -> None:
-    """Print tasks as a table."""
-    headings = ("NAME", "ID", "STATUS", "TRY", "CHANGED", "GOAL")
+    """Print tasks as a table; what they have cost where any of them has cost something."""
+    costs = [_spent(row) for row in rows]
+    headings = ("NAME", "ID", "STATUS", "TRY", "CHANGED", *(["SPENT"] if any(costs) else []), "GOAL")
     cells = [
         (
             row.summary.name,
@@ -60,9 +61,10 @@ def say_rows(rows: list[Row]) -> None:
             row.standing + _about(row),
             str(row.summary.attempt),
             _minute(row.summary.changed_at),
+            *([spent] if any(costs) else []),
             row.summary.goal,
         )
-        for row in rows
+        for row, spent in zip(rows, costs, strict=True)
     ]
     say_table(headings, cells)
 
@@ -155,8 +157,15 @@ def _about(row: Row) -> str:
     return f" ({reason.partition(':')[0]})" if reason and row.standing in {"paused", "failed"} else ""
 
 
+def _spent(row: Row) -> str:
+    """Return what a task has cost, in words; nothing where it has cost nothing."""
+    tokens = row.summary.tokens_in + row.summary.tokens_out
+    return ", ".join(filter(None, (row.summary.money, f"{tokens} tokens" if tokens else "")))
+
+
 def _row_fields(row: Row) -> dict[str, object]:
     from perdure.logs.plain import moment
+    from perdure.model.money import recorded_amounts, text_of
 
     one = row.summary
     fields: dict[str, object] = {
@@ -174,6 +183,9 @@ def _row_fields(row: Row) -> dict[str, object]:
         "changed_at": moment(one.changed_at),
         "until": moment(one.until) if one.until else "",
         "taken_at": moment(one.taken_at) if one.taken_at else "",
+        "tokens_in": one.tokens_in or "",
+        "tokens_out": one.tokens_out or "",
+        "money": [text_of({currency: amount}) for currency, amount in recorded_amounts(one.money).items()] or "",
     }
     return {key: value for key, value in fields.items() if value not in ("", None)}
 

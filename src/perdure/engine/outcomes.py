@@ -332,4 +332,5 @@ def _with_cost(session: Session, work: Work, settled: e.ActionSettled) -> e.Acti
         work.counted += cost
     else:
         cost = NO_COST
+    session.sequencer.renew_summary()
     return msgspec.structs.replace(settled, tokens_in=cost.tokens_in, tokens_out=cost.tokens_out, money=cost.money)

@@ -19,6 +19,7 @@ from perdure.errors import ForkedRuntime, PerdureError
 from perdure.limits import APPEND_BYTES_AIM
 from perdure.model import entry as e
 from perdure.model.entry import Header
+from perdure.model.money import text_of
 from perdure.model.patch import Op
 from perdure.model.status import TaskSummary
 from perdure.ports import Append, Clock, Ids, Store
@@ -80,7 +81,7 @@ class Sequencer:
     def begin_fork(self, payload: e.LeaseClaimed) -> int:
         """Put the claim with which a fork begins its own life behind its parent's entries: on the next branch."""
         place, digest, size = self._pack(payload, self.fold.branch + 1)
-        self._summary_due = True
+        self.renew_summary()
         self.fold.note(place, payload, (), digest=digest, size=size)
         return place.seq
 
@@ -113,7 +114,14 @@ class Sequencer:
             changed_at=fold.at,
             until=ledger.until,
             taken_at=ledger.takeover.at if ledger.takeover is not None else 0,
+            tokens_in=ledger.tokens_in,
+            tokens_out=ledger.tokens_out,
+            money=text_of(ledger.money),
         )
+
+    def renew_summary(self) -> None:
+        """Have the append of the next entry renew what `list` shows: it is of no kind that always does."""
+        self._summary_due = True
 
     def _submit(self, consumed: tuple[str, ...] = ()) -> None:
         fold, (expected_seq, prev_digest) = self.fold, self._before
@@ -141,7 +149,9 @@ class Sequencer:
         frame, digest = pack(payload, place, self._ids.salt())
         size = len(frame)
         if self._frames and self._frame_bytes + size > APPEND_BYTES_AIM:
+            is_due = self._summary_due
             self._submit()  # many large intents at once: an append must stay below the store's maximum
+            self._summary_due = is_due  # for this entry, which it does not know yet
         if not self._frames:
             self.pending_since = self._clock.monotonic()
         self._frames.append(frame)

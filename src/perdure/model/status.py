@@ -31,6 +31,9 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     changed_at: int = 0
     until: int = 0  # parked: when it goes on
     taken_at: int = 0  # since when a person has it
+    tokens_in: int = 0  # spent
+    tokens_out: int = 0
+    money: str = ""  # spent: "0.42 USD"; several currencies side by side (`model/money.py`)
 
     @property
     def is_half_fork(self) -> bool:

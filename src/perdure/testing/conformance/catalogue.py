@@ -135,6 +135,10 @@ async def all_of_a_summary_comes_back(place: Place) -> None:
         started_at=1_700_000_000_123_456,
         changed_at=-1,
         until=253_402_300_799_999_999,
+        taken_at=1,
+        tokens_in=2**53,
+        tokens_out=2,
+        money="3 EUR + 0.00000000000000000001 USD",
     )
     await store.create(summary(1, "full"), holder(1))
     chain = Chain(task_id(1))
