@@ -81,6 +81,25 @@ def test_what_is_not_allowed_waits_for_a_person_and_is_made_once(perdure, servic
     assert said
 
 
+def test_a_plan_says_how_each_step_is_checked_and_what_was_found(perdure, service):
+    """The check in words, the verdict with its entry, and by what it was found."""
+    assert 3 == perdure(*order(service))[0]
+    _, out, _ = perdure("plan", "note")
+    first, seen, second, check = out.splitlines()
+    assert ("  1  done  write the note", "  2  now   look at it") == (first, second)
+    assert re.fullmatch(
+        r" {11}'hello' stands in 'note.txt'; passed \(entry \d+\): what lies in the workspace shows it", seen
+    )
+    assert f"{'':11}this command ends with 0: test -f note.txt" == check
+    for _ in range(2):
+        perdure("answer", "note", "y")
+        perdure("resume", "note")
+    last = json.loads(perdure("plan", "note", "--json")[1])[1]
+    assert ("passed", "the command ends with 0") == (last["verdict"], last["why"])
+    goal = json.loads(perdure("log", "note", "--kind", "check_judged")[1].splitlines()[-1])
+    assert "a model judged: the calls show it" == goal["fields"]["reason"]
+
+
 def test_unattended_what_would_ask_fails_with_the_package(perdure, service):
     """Exit 1; nobody is waited for."""
     code, _, err = perdure(*order(service, "--unattended"))

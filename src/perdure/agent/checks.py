@@ -1,10 +1,41 @@
-"""Names of the checks that every agent has, whatever its plan: no step may be called so. Pure."""
+"""What there is to say of an agent's checks: the names of those that every agent has, and a check of a plan in words.
+
+Pure. Called by what judges, and by `perdure plan`.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 GOAL: Final = "the goal is reached"
 FAILING: Final = "the calls of a turn bring something"
 ENDING: Final = "replies come to an end"
 ALL: Final = frozenset({GOAL, FAILING, ENDING})
+
+
+def checks_of(memory: Mapping[str, Any]) -> dict[str, str]:
+    """Return how it is known that each step of an agent's plan is reached, in words; nothing where none stands there.
+
+    `memory` is its state, which people may have changed: what has another shape is passed over.
+    """
+    ahead = memory.get("ahead")
+    steps = ahead.get("steps", ()) if isinstance(ahead, Mapping) else ()
+    pairs = [(step.get("title"), step.get("check")) for step in steps if isinstance(step, Mapping)]
+    return {str(title): text_of(check) for title, check in pairs if isinstance(check, Mapping)}
+
+
+def text_of(check: Mapping[str, Any]) -> str:
+    """Return a check in words, as it is made."""
+    match check.get("kind", "judged"):
+        case "file_exists":
+            return f"there is {check.get('path', '')!r} in the workspace"
+        case "text_contains":
+            return f"{check.get('text', '')!r} stands in {check.get('path', '')!r}"
+        case "json_valid":
+            keys = ", ".join(map(str, check.get("keys", ())))
+            return f"{check.get('path', '')!r} is JSON" + (f" with {keys}" if keys else "")
+        case "command_succeeds":
+            return f"this command ends with 0: {check.get('command', '')}"
+        case _:
+            return f"a model judges: {check['criterion']}" if check.get("criterion") else "a model judges the step"

@@ -24,6 +24,7 @@ from perdure.agent.turns import act_of, permitted
 from perdure.model.move import Act, Judge, Move, PolicyView, Remember
 
 CUT: Final = "Your answer was cut off at its greatest length. Go on from there, more briefly."
+SEEN: Final = "what lies in the workspace shows it"
 SEEN_IN_FILES: Final = frozenset({"file_exists", "text_contains", "json_valid"})
 Memory = Any  # a writable view of the state
 
@@ -55,7 +56,7 @@ def met(view: PolicyView) -> Iterator[Move]:
         def end(memory: Memory) -> None:
             memory["reached"] = memory["ahead"].get("result", "") or "The goal was reached already."
 
-        yield Judge(name=GOAL, passed=True, change=end)
+        yield Judge(name=GOAL, passed=True, reason=SEEN, change=end)
 
 
 def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
@@ -107,7 +108,8 @@ def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
         finding = {"passed": False, "reason": f"the check could not be made: {finding['failed']['message']}"}
     name = claim["title"] if is_step else GOAL
     closed = _closing(plain(claim), finding, approach)
-    yield Judge(name=name, passed=finding["passed"], reason=finding["reason"], change=closed)
+    reason = finding["reason"] or (SEEN if finding["passed"] else "")
+    yield Judge(name=name, passed=finding["passed"], reason=reason, change=closed)
 
 
 def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapping[str, Any]) -> Iterator[Move]:
@@ -137,7 +139,7 @@ def _with(act: Act, *, keep: Any, into: tuple[str | int, ...]) -> Act:  # noqa: 
 def _keep_exit(memory: Memory, result: Mapping[str, Any]) -> None:
     passed = result["exit_code"] == 0
     tail = str(result["output"])[-500:].strip()
-    reason = "" if passed else f"the command ends with {result['exit_code']}: {tail}"
+    reason = "the command ends with 0" if passed else f"the command ends with {result['exit_code']}: {tail}"
     memory["claim"]["finding"] = {"passed": passed, "reason": reason}
 
 
@@ -146,7 +148,8 @@ def _keep_refusal(memory: Memory, why: str) -> None:
 
 
 def _keep_verdict(memory: Memory, said: Mapping[str, Any]) -> None:
-    memory["claim"]["finding"] = {"passed": said["filled"]["passed"], "reason": said["filled"]["reason"]}
+    passed, reason = said["filled"]["passed"], said["filled"]["reason"]
+    memory["claim"]["finding"] = {"passed": passed, "reason": f"a model judged: {reason}" if passed else reason}
 
 
 def _closing(claim: Mapping[str, Any], finding: Mapping[str, Any], approach: Approach) -> Any:  # noqa: ANN401 - a change of memory

@@ -109,7 +109,7 @@ async def _mark(task: Task, move: AdoptPlan | BeginStep | Judge | Checkpoint) ->
                 memory["step"] = name
         case Judge(name=name, passed=passed, reason=reason, change=change):
             if passed:
-                await task.check(name, passed)
+                await task.check(name, passed, reason=reason)
             if change is not None:
                 async with task.edit() as memory:
                     change(memory)

@@ -151,6 +151,8 @@ async def _plan(options: PlanOptions) -> None:
     elif steps:
         for number, step in enumerate(steps, 1):
             say(f"{number:>3}  {_mark(step)}  {step.name}")
+            if judged := _judged(step):
+                say(f"{'':>11}{judged}")
     else:
         say(f"task {options.name} has no plan")
 
@@ -173,6 +175,13 @@ def _say_changed(options: TaskOptions, summary: Any, what: str, *, is_changed: b
 
 def _mark(step: Step) -> str:
     return "done" if step.done else "now " if step.current else "    "
+
+
+def _judged(step: Step) -> str:
+    """Return how a step is checked and what was found, in one line; nothing of one that has passed and says no more."""
+    found = {"passed": "passed", "failed": "not reached yet"}.get(step.verdict, "")
+    why = f"{found} (entry {step.entry})" + (f": {step.why}" if step.why else "")
+    return "; ".join(filter(None, (step.check, why if found and (step.why or step.check) else "")))
 
 
 def _json(place: str, text: str) -> Any:  # noqa: ANN401 - any JSON

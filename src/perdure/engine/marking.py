@@ -103,7 +103,7 @@ def put_plan(session: Session, steps: tuple[str, ...]) -> None:
     _put_marking(session, e.PlanAdopted(steps=steps), Seen())
 
 
-async def put_passed(session: Session, lap: int, check: str) -> None:
+async def put_passed(session: Session, lap: int, check: str, reason: str = "") -> None:
     """Put that a check has passed, and what follows from it: a step that is done, drafts that have waited for it."""
     drafts: tuple[str, ...] = ()
     paths = waits_for(session.fold.document, check) if session.marks_milestones else ()
@@ -111,7 +111,7 @@ async def put_passed(session: Session, lap: int, check: str) -> None:
         drafts = await _drafts_at(session, paths)
         session.refuse_other_lap(lap)
     if check not in session.fold.document.checks:
-        _put_marking(session, e.CheckJudged(name=check, passed=True), Seen(drafts=drafts))
+        _put_marking(session, e.CheckJudged(name=check, passed=True, reason=reason), Seen(drafts=drafts))
 
 
 def is_of_milestone(note: e.NoteWritten) -> bool:

@@ -236,7 +236,7 @@ class Task(Handle):
         """Judge something: True is recorded as progress, False raises CheckFailed.
 
         `failure_class`: "suspicious" where it shows that the information is false: its source is left then. `reason`:
-        why it is not met, for those who read of it.
+        how that was found out, or why it is not met, for those who read of it.
 
         A CheckFailed that leaves the program is a counted failure; the program is then called anew, and what free
         tools gave it since the last change of its state is asked for again.
@@ -248,12 +248,13 @@ class Task(Handle):
         name = redact_text(check_name(name, "check name"))
         passed, why = _judge(verdict)
         why = redact_text(why or check_text(reason, "reason"))
+        told = cut_redacted(why, ERROR_MESSAGE_BYTES_MAX)
         if not passed:
-            session.put(e.CheckJudged(name=name, passed=False, reason=cut_redacted(why, ERROR_MESSAGE_BYTES_MAX)))
+            session.put(e.CheckJudged(name=name, passed=False, reason=told))
             await session.commit()
             raise CheckFailed(name, why, failure_class)
         if name not in session.fold.document.checks:
-            await marking.put_passed(session, self._lap, name)
+            await marking.put_passed(session, self._lap, name, told)
             await session.commit()
             marking.tell_marked(session)
 
