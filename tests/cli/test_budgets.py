@@ -70,6 +70,16 @@ def test_a_budget_stops_a_task_and_the_line_it_prints_lets_it_go_on(perdure):
     assert 0 == perdure("verify", "t", "--full")[0]
 
 
+def test_an_empty_budget_is_refused_and_nothing_runs(perdure):
+    """It is what a shell has made of "$5": nobody who types that wants no limit at all."""
+    for verb in (START, ("resume", "t"), ("resume", "--all")):
+        code, _, err = perdure(*verb, "--budget", "")
+        assert 2 == code, verb
+    assert "no tasks" in perdure("list", "--all")[1]
+    assert "--budget is for one task" in err
+    assert "write tokens=500" in perdure(*START, "--budget", "500 tokens")[2]
+
+
 def test_json_says_where_it_stands(perdure):
     """Of the stop, and of each limit."""
     _, out, _ = perdure(*START, "--budget", "0.9 USD, tokens=5000, wall=1h", "--json")

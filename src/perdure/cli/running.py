@@ -61,7 +61,9 @@ class RunOptions(AgentOptions, frozen=True, kw_only=True):
     workspace: Annotated[str, typer.Option(metavar="DIR", help="Where the task's files are.")] = ""
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The task's name.", show_default=False)] = None
     new: Annotated[bool, typer.Option("--new", help="Start another where the last of that name is finished.")] = False
-    budget: Annotated[str, typer.Option(metavar="BUDGET", help="What it may cost: '5 USD, tokens=200000'.")] = ""
+    budget: Annotated[
+        str | None, typer.Option(metavar="BUDGET", help="What it may cost: '5 USD, tokens=200000'.", show_default=False)
+    ] = None
 
 
 class ResumeOptions(AgentOptions, frozen=True, kw_only=True):
@@ -74,9 +76,10 @@ class ResumeOptions(AgentOptions, frozen=True, kw_only=True):
     again: Annotated[bool, typer.Option("--again", help="Open a failed task again.")] = False
     accept: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Go on over this row's stop.")] = None
     app: Annotated[str, typer.Option(metavar="PROGRAM", help="Take this program instead of the recorded one.")] = ""
-    budget: Annotated[str, typer.Option(metavar="BUDGET", help="What it may cost from now on: '10 USD', '+5 USD'.")] = (
-        ""
-    )
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="BUDGET", help="What it may cost from now on: '10 USD', '+5 USD'.", show_default=False),
+    ] = None
 
 
 class RunCommand(TyperCommand):
@@ -122,7 +125,7 @@ def resume(options: ResumeOptions) -> None:
         raise UsageError("--due says which of --all; type: perdure resume --all --due")
     if options.everything and options.name:
         raise UsageError(f"say --all or a task, not both; for one task: perdure resume {shlex.quote(options.name)}")
-    if options.everything and options.budget:
+    if options.everything and options.budget is not None:
         raise UsageError("--budget is for one task; type: perdure resume TASK --budget BUDGET")
     _refuse_rows(options.accept or ())
     _refuse_budget(options.budget)
@@ -138,7 +141,7 @@ def resume(options: ResumeOptions) -> None:
         again=options.again,
         accept=tuple(options.accept or ()),
         app=config.text("app"),
-        budget=options.budget,
+        budget=options.budget or "",
         changes=changes_of(options, config),
     )
     wait_for(_resume(options, config, way))
@@ -182,12 +185,15 @@ def _refuse_name(name: str | None) -> None:
         raise UsageError(f"--name {name!r} begins like an option; choose another")
 
 
-def _refuse_budget(text: str, *, is_start: bool = False) -> None:
-    """Raise UsageError where a budget cannot be read; at the start there is none to add to."""
+def _refuse_budget(text: str | None, *, is_start: bool = False) -> None:
+    """Raise UsageError where a budget cannot be read; at the start there is none to add to.
+
+    An empty one is what a shell makes of "$5": nobody who writes that wants no budget at all.
+    """
     from perdure.core.allowance import parse_budget
     from perdure.model.budget import NO_BUDGET
 
-    if text:
+    if text is not None:
         parse_budget(text, NO_BUDGET if is_start else None)
 
 

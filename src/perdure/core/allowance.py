@@ -22,6 +22,22 @@ _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd])\Z")
 _SHARE: Final = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)(%?)\Z")
 _COUNT: Final = re.compile(r"\d{1,15}\Z")
+_AMOUNT: Final = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?:\s+([A-Za-z][A-Za-z0-9]{1,9})|([A-Za-z]{3}))\Z")
+# What people write elsewhere: it is not read, but told how it is written here. "$" is not read, because a shell takes
+# "$5" for a variable, and what is left of it may be an amount as well.
+_ELSEWHERE: Final = re.compile(r"([$€£]?)\s*(\d+(?:\.\d+)?)\s*([kKM]?)\s*([A-Za-z]*|[$€£%])\Z")
+_SIGNS: Final = {"$": "USD", "€": "EUR", "£": "GBP"}
+_TIMES_AS_MANY: Final = {"": 1, "k": 1_000, "m": 1_000_000}
+_UNITS: Final[dict[str, str]] = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("d", "day", "days"), "d"),
+}
+_COUNTED: Final[dict[str, str]] = {
+    **dict.fromkeys(("tok", "token", "tokens"), "tokens"),
+    **dict.fromkeys(("action", "actions", "call", "calls"), "actions"),
+}
 _FORMS: Final = "5 USD, tokens=200000, actions=500, wall=2h, soft=80%; +5 USD adds, money=none takes away"
 _NAMES: Final = ("money", "tokens", "actions", "wall", "soft")
 
@@ -31,6 +47,8 @@ def parse_budget(text: str, on: Budget | None = NO_BUDGET) -> Budget:
 
     None: it is not known yet what the text will change, and only looked whether it can be read.
     """
+    if not text.strip():
+        raise _refused(text, "it is empty; between double quotes a shell takes $5 for a variable")
     found = on or NO_BUDGET
     parts = [part.strip() for part in text.split(",")]
     seen: set[str] = set()
@@ -119,26 +137,31 @@ def _read(name: str, given: str, on: Budget | None, text: str) -> dict[str, Any]
     if given == "none" and name != "soft":
         return {field: getattr(NO_BUDGET, field)}
     adds, given = given.startswith("+"), given.removeprefix("+").strip()
+    plus = "+" if adds else ""
     if name == "soft":
         match = _SHARE.match(given)
         if adds or match is None:
-            raise _refused(text, f"{given!r} is no share")
+            raise _refused(text, f"{given!r} is no share, such as 80%")
         return {"soft": float(match[1]) / (100 if match[2] else 1)}
     before: Any = getattr(on or NO_BUDGET, field)
     if adds and not before and on is not None:
         raise _refused(text, f"there is no limit of {name} to add to")
     if name == "money":
-        return {"money": _money(given, before if adds else "", text)}
-    number = _time_s(given, text) if name == "wall" else _count(given, text)
+        return {"money": _money(given, before if adds else "", text, plus)}
+    number = _time_s(given, text, plus) if name == "wall" else _count(name, given, text, plus)
     _refuse_nothing(number, name, text)
     return {field: number + (before if adds else 0)}
 
 
-def _money(given: str, before: str, text: str) -> str:
-    amount, _, currency = given.partition(" ")
+def _money(given: str, before: str, text: str, plus: str) -> str:
+    match = _AMOUNT.match(given)
+    currency = (match[2] or match[3]).upper() if match is not None else ""
+    if match is None or currency.lower() in _UNITS.keys() | _COUNTED.keys():  # "500 tokens" is no money
+        how = _instead("", given, plus) or "such as '5 USD'"
+        raise _refused(text, f"{given!r} is no amount of money, {how}")
     total = coins.amounts_of(before)
     try:
-        added = coins.amounts_of(f"{amount} {currency.strip().upper()}")
+        added = coins.amounts_of(f"{match[1]} {currency}")
     except CostInvalid:
         raise _refused(text, f"{given!r} is no amount of money, such as '5 USD'") from None
     if total and total.keys() != added.keys():
@@ -148,17 +171,45 @@ def _money(given: str, before: str, text: str) -> str:
     return coins.text_of(total)
 
 
-def _count(given: str, text: str) -> int:
+def _count(name: str, given: str, text: str, plus: str) -> int:
     if _COUNT.match(given) is None:
-        raise _refused(text, f"{given!r} is no whole number")
+        how = _instead(name, given, plus) or f"such as {name}=500"
+        raise _refused(text, f"{given!r} is no whole number, {how}")
     return int(given)
 
 
-def _time_s(given: str, text: str) -> float:
+def _time_s(given: str, text: str, plus: str) -> float:
     match = _TIME.match(given)
     if match is None:
-        raise _refused(text, f"{given!r} is no length of time, such as 90s, 30m, 2h or 1d")
+        how = _instead("wall", given, plus) or "such as 90s, 30m, 2h or 1d"
+        raise _refused(text, f"{given!r} is no length of time, {how}")
     return float(match[1]) * _UNITS_S[match[2]]
+
+
+def _instead(name: str, given: str, plus: str) -> str:
+    """Return how to write what a person seems to mean, "" where that is not plain.
+
+    `name`: the limit, "" where none is named. `plus`: "+" where it is to be added.
+    """
+    match = _ELSEWHERE.match(given)
+    if match is None:
+        return ""
+    sign, word = _SIGNS.get(match[1] or match[4], ""), match[4].lower()
+    number = coins.plain(Decimal(match[2]) * _TIMES_AS_MANY[match[3].lower()])
+    meant = "money" if sign else "soft" if word == "%" else "wall" if word in _UNITS else _COUNTED.get(word, "")
+    meant = meant or ("money" if word else name or "money")
+    if name not in {"", meant}:
+        return ""
+    match meant:
+        case "money":
+            currency = sign or word.upper() or "USD"
+            return f"write '{plus}{number} {currency}'" + ("" if sign or word or name else f" or tokens={plus}{number}")
+        case "soft":
+            return f"write soft={number}%"
+        case "wall":
+            return f"write wall={plus}{number}{_UNITS[word]}" if word else ""
+        case _:
+            return f"write {meant}={plus}{number}" if number.isdecimal() else ""
 
 
 def _refuse_nothing(amount: object, name: str, text: str) -> None:

@@ -16,6 +16,9 @@ FULL = Budget(money="5 USD", tokens=200_000, actions=500, wall_s=7200.0, soft=0.
         ("5 USD", Budget(money="5 USD")),
         ("money=0.50 eur", Budget(money="0.5 EUR")),
         ("5 USD, tokens=200000, actions=500, wall=2h, soft=75%", FULL),
+        ("0.10USD", Budget(money="0.1 USD")),
+        ("0.10usd, tokens=7", Budget(money="0.1 USD", tokens=7)),
+        ("5  credits", Budget(money="5 CREDITS")),
         ("wall=90s", Budget(wall_s=90.0)),
         ("wall=1.5m,soft=0.5", Budget(wall_s=90.0, soft=0.5)),
         ("wall=1d", Budget(wall_s=86_400.0)),
@@ -37,6 +40,7 @@ def test_what_is_written_reads_back():
     ("text", "budget"),
     [
         ("+2.50 USD", Budget(money="7.5 USD", tokens=100)),
+        ("+2.50USD", Budget(money="7.5 USD", tokens=100)),
         ("10 USD", Budget(money="10 USD", tokens=100)),
         ("tokens=+50", Budget(money="5 USD", tokens=150)),
         ("money=none", Budget(tokens=100)),
@@ -61,6 +65,49 @@ def test_what_is_no_budget_is_refused(text):
     """With the text itself and how one is written; a limit of nothing is a slip, and refused as well."""
     with pytest.raises(CostInvalid, match="budget"):
         parse_budget(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("$0.10", "write '0.1 USD'"),
+        ("+$5", "write '+5 USD'"),
+        ("0.10 $", "write '0.1 USD'"),
+        ("5€", "write '5 EUR'"),
+        ("2k USD", "write '2000 USD'"),
+        ("5", "write '5 USD' or tokens=5"),
+        ("500 tokens", "write tokens=500"),
+        ("+10k tokens", "write tokens=+10000"),
+        ("1.5M tokens", "write tokens=1500000"),
+        ("20 actions", "write actions=20"),
+        ("tokens=10k", "write tokens=10000"),
+        ("tokens=+10k tokens", "write tokens=+10000"),
+        ("actions=5 USD", "such as actions=500"),
+        ("30 min", "write wall=30m"),
+        ("10min", "write wall=10m"),
+        ("wall=2 hours", "write wall=2h"),
+        ("wall=90", "such as 90s, 30m, 2h or 1d"),
+        ("80%", "write soft=80%"),
+        ("soft=most", "such as 80%"),
+        ("", "a shell takes $5 for a variable"),
+    ],
+)
+def test_what_is_written_elsewhere_is_refused_with_the_form_to_write(text, instead):
+    """What a person seems to mean is not guessed at: a number of tokens is no money of that name."""
+    with pytest.raises(CostInvalid) as refused:
+        parse_budget(text, Budget(money="1 USD", tokens=1, actions=1, wall_s=1.0))
+    why, _, forms = str(refused.value).partition("; a budget is written so: ")
+    assert instead in why
+    assert forms.startswith("5 USD, tokens=200000")
+
+
+@pytest.mark.parametrize("text", ["500 tokens", "$5", "2 hours", "10k tokens", "3EURO"])
+def test_the_form_to_write_can_be_written(text):
+    """It is read as it is told."""
+    with pytest.raises(CostInvalid) as refused:
+        parse_budget(text)
+    told = str(refused.value).partition("write ")[2].partition(";")[0].strip("'")
+    assert NO_BUDGET != parse_budget(told)
 
 
 def test_only_the_same_currency_is_added():
