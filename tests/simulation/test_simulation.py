@@ -21,7 +21,12 @@ CHUNK = 40
 SEEDS = range(0, 240, CHUNK)
 FOUND_WITHIN = 2_000
 # Where the search for a planted bug begins: the seeds before these did not find it.
-FIRST = {"no fence": 20, "outcome and patch in two appends": 95, "batch refusal fails a neighbour": 430}
+FIRST = {
+    "no fence": 30,
+    "outcome and patch in two appends": 95,
+    "batch refusal fails a neighbour": 470,
+    "decision forgotten on restart": 360,
+}
 CHILD = """
 import json, sys
 from perdure.testing.simulation.campaign import simulate_all

@@ -80,7 +80,7 @@ class Work(msgspec.Struct, kw_only=True):
     intent: int = 0
     lap: int = 0  # of the session, when the call was made
     started_at: int = 0
-    began: float = 0.0  # monotonic
+    began: float | None = None  # monotonic; None: it never went out
     turn: Turn | None = None  # among the calls of its provider
 
     @property
@@ -258,7 +258,7 @@ async def _wait_for_edit(session: Session) -> asyncio.CancelledError | None:
 
 def _tell_settled(session: Session, work: Work, ending: Ending, seq: int) -> None:
     told: dict[str, Any] = {"action": work.action, "tool": work.call.tool, "seq": seq, "outcome": ending.outcome}
-    if work.began:
+    if work.began is not None:
         told["duration_us"] = int((session.world.clock.monotonic() - work.began) * 1_000_000)
     if ending.error is not None:
         told["error"] = f"{ending.error.type}: {ending.error.message}"
@@ -313,7 +313,7 @@ def _settled(session: Session, work: Work, ending: Ending, patch: e.Raw, unappli
         invalid=ending.invalid,
         hollow=ending.hollow,
         started_at=work.started_at,
-        duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began else 0,
+        duration_us=int((clock.monotonic() - work.began) * 1_000_000) if work.began is not None else 0,
         by=ending.by,
     )
 
@@ -327,7 +327,7 @@ def _with_cost(session: Session, work: Work, settled: e.ActionSettled) -> e.Acti
     if settled.by in {"probe", "resume"}:
         open_ = session.fold.ledger.open.get(work.action)
         cost = open_.reserve if open_ is not None else NO_COST
-    elif work.began:
+    elif work.began is not None:
         cost = spending.cost_of(work.charged, work.options.reserve, settled.error).without(work.counted)
         work.counted += cost
     else:

@@ -15,6 +15,7 @@ from perdure.model.ledger import Ledger
 from perdure.model.money import text_of
 from perdure.model.move import Act, Finish, Together
 from perdure.ports import Message
+from perdure.testing.clock import FakeClock
 from perdure.testing.policies import ScriptedPolicy
 from tests.unit.engine.test_replaying import replay, shown
 from tests.worlds import DEAD, Death, Play, Stop, World, counted, until
@@ -75,6 +76,14 @@ def test_a_call_that_does_not_fit_is_not_sent():
     assert "done" == resume(world, play, budget="0.7 USD")
     assert [0, 1, 2, 3, 4] == calls
     assert "0.5 USD" == spent(world)
+
+
+def test_a_call_at_the_first_moment_of_a_clock_costs_what_was_reserved():
+    """It went out, whatever that clock shows; one that says nothing of its cost costs all of it."""
+    world = World()
+    world.clock = FakeClock()
+    assert "done" == run(world, asking(thinking([], None), 1))
+    assert ("0.1 USD", 0.0) == (spent(world), world.clock.monotonic())
 
 
 def test_a_limit_that_is_not_raised_stops_at_the_same_call():

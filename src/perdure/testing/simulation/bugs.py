@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core import snapshots
+from perdure.core import snapshots, spending
 from perdure.core.fold import Fold
 from perdure.core.snapshots import Image
 from perdure.engine import driving, holding
@@ -22,6 +22,7 @@ from perdure.engine.loading import load_fold
 from perdure.engine.sequencer import Sequencer
 from perdure.engine.session import Session
 from perdure.model import entry as e
+from perdure.model.ledger import Ledger
 from perdure.ports import Append, Store
 from perdure.stores.answers import DONE
 from perdure.testing.simulation.patching import patched
@@ -108,6 +109,15 @@ def _decision_forgotten() -> AbstractContextManager[None]:
     return patched(driving, "go_on", go_on_without)
 
 
+def _reserve_given_back() -> AbstractContextManager[None]:
+    """A call that was killed and is made again costs nothing but the second time."""
+
+    def forget(ledger: Ledger, intent: e.ActionIntended) -> None:
+        del ledger, intent
+
+    return patched(spending, "note_again", forget)
+
+
 BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "intent after the effect": _intent_after_effect,
     "no fence": _no_fence,
@@ -116,4 +126,5 @@ BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "outcome and patch in two appends": _two_appends,
     "batch refusal fails a neighbour": _batch_fails_as_one,
     "decision forgotten on restart": _decision_forgotten,
+    "a killed call gives its money back": _reserve_given_back,
 }

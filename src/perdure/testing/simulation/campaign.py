@@ -28,7 +28,6 @@ _ELSEWHERE: Final = frozenset({
     "files_captured", "workspace_restored",  # no simulated disk: tests/property and tests/crash have real ones
     "task_forked", "rollback_abandoned",  # by a person; tests/crash/test_fork.py, tests/unit/engine/test_undoing.py
     "step_began",  # tests/crash/test_milestones.py
-    "budget_set",  # tests/property/test_spending.py, tests/crash/test_budget.py
 })  # fmt: skip
 
 ENTRIES: Final = frozenset(name for _, name, _ in KINDS) - _LATER - _ELSEWHERE  # that this version can make

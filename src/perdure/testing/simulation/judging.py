@@ -11,6 +11,7 @@ Returns complaints, one line each, and raises nothing of its own. Called by `sim
     obeyed      what recovery has decided to change is changed, once, whoever comes to do it
     fenced      nothing that was written under an old epoch is to be seen
     ledger      counters never fall, and count what the journal holds
+    paid        what the world has billed is spent or reserved, and no more of it than the budget allows
     inbox       every message was taken in once, or waits
 """
 
@@ -26,6 +27,7 @@ import msgspec
 import perdure
 from perdure.core import snapshots
 from perdure.core.fold import Fold
+from perdure.core.spending import state_of
 from perdure.engine.loading import load_fold
 from perdure.errors import ActionUnknown
 from perdure.model import entry as e
@@ -264,6 +266,7 @@ async def _judge_folds(story: Story, task: str, entries: list[e.Entry]) -> list[
         if audit.task == task:
             found += await _judge_audit(story, audit, whole, digests)
     found += _judge_counters(whole, entries)
+    found += _judge_paid(story, task, whole)
     found += _judge_result(story, task, whole)
     return found
 
@@ -283,6 +286,7 @@ async def _judge_audit(story: Story, audit: Audit, whole: Fold, digests: dict[in
 
 def _judge_counters(fold: Fold, entries: list[e.Entry]) -> Iterator[str]:
     counted: Counter[str] = Counter()
+    by_edits: Counter[str] = Counter()
     open_: set[str] = set()
     for entry in entries:
         match entry.payload:
@@ -295,6 +299,8 @@ def _judge_counters(fold: Fold, entries: list[e.Entry]) -> Iterator[str]:
                 counted["actions"] += 1
                 was_stopped = error is not None and error.failure_class == "cancelled"
                 counted["failed"] += outcome == "failed" and not was_stopped
+            case e.StateEdited(counts=counts):
+                by_edits.update(counts)
             case e.RolledBackEntry():
                 counted["rollbacks"] += 1
             case e.ProgramCalled():
@@ -306,6 +312,17 @@ def _judge_counters(fold: Fold, entries: list[e.Entry]) -> Iterator[str]:
     should = (counted["actions"], counted["failed"], counted["rollbacks"], counted["calls"])
     if has != should:
         yield f"ledger: (actions, failed, rollbacks, calls) are {has}, the journal holds {should}"
+    if ledger.counts != by_edits:
+        yield f"ledger: counts are {ledger.counts}, the journal holds {dict(by_edits)}"
+
+
+def _judge_paid(story: Story, task: str, fold: Fold) -> Iterator[str]:
+    state = state_of(fold.ledger, fold.at)
+    used, billed = state.spent.tokens + state.reserved.tokens, story.outside.billed(task)
+    if used < billed:
+        yield f"paid: {billed} tokens are billed, and {used} are spent or reserved"
+    if 0 < state.limit.tokens < used:
+        yield f"paid: {used} tokens are spent or reserved, and the budget is {state.limit.tokens}"
 
 
 def _judge_result(story: Story, task: str, fold: Fold) -> Iterator[str]:

@@ -104,6 +104,7 @@ class Story:
         self.program = draw_program(chance, self.outside)
         self.neighbour = draw_neighbour(chance, self.outside)
         self.is_unattended = chance.holds(0.08)
+        self.allowance = chance.pick((0, 0, 15, 40))  # tokens, 0: no budget
         self.is_lazy = chance.holds(0.05)  # a person who does not answer
         self.endings: list[Ending] = []
         self.audits: list[Audit] = []
@@ -205,7 +206,8 @@ class Life:
         if self.number >= RIVALS and self.disturbance.rival == "takes":
             await self._have_it_for_a_while(runtime)  # and go on without waiting for what the robbed has sent
         elif not by_hand:
-            return await runtime.run(story.program, TASK)
+            budget = perdure.Budget(tokens=story.allowance) if story.allowance else None
+            return await runtime.run(story.program, TASK, budget=budget)
         else:
             await asyncio.sleep(_PATIENCE_S)
         task = (await self.store.find(TASK)).task
@@ -216,7 +218,8 @@ class Life:
         if fold.ledger.takeover is not None:  # whoever took it was busy elsewhere before it was given back
             await runtime.hand_back(task)
         story.outside.answered.update(_questions_in(fold.ledger.reason))
-        return await runtime.resume(task, story.program, again=True)
+        more = fold.ledger.budget_asked or None
+        return await runtime.resume(task, story.program, again=True, budget=more)
 
     async def _have_it_for_a_while(self, runtime: perdure.Runtime) -> None:
         """Be the person who takes the task over, whoever has it."""
@@ -421,7 +424,7 @@ def play(story: Story) -> None:
 def counters_of(fold: Fold) -> tuple[int, ...]:
     """Return what may never fall."""
     ledger = fold.ledger
-    told = len(ledger.facts), len(ledger.lessons)
+    told = len(ledger.facts), len(ledger.lessons), ledger.tokens_out, sum(ledger.counts.values())
     return ledger.attempt, ledger.actions, ledger.failed_actions, ledger.rollbacks, *told, fold.epoch
 
 

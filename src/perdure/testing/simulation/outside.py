@@ -27,6 +27,8 @@ SETTLE_S: Final = 0.5
 ARRIVES_S: Final = 0.3  # how long a request is under way at most
 
 FREE: Final = ("read", "glance", "study", "rate", "weigh")
+PAID: Final = "think"  # bills what it did, and mostly says so
+RESERVE: Final = perdure.Cost(tokens_out=10)  # it never bills more
 LAZY: Final = frozenset({"read", "glance", "study", "weigh"})  # their intents may wait for the outcome
 KEYED: Final = ("send", "post")
 ASKED: Final = ("book", "stamp")
@@ -35,7 +37,7 @@ RESTORED: Final = ("save",)
 EFFECTS: Final = (*KEYED, *ASKED, *NEVER, *RESTORED)
 _THREADED: Final = frozenset({"study", "post", "toll"})
 _EFFECT_OF: Final = {
-    **dict.fromkeys(FREE, "pure"),
+    **dict.fromkeys((*FREE, PAID), "pure"),
     **dict.fromkeys(KEYED, "idempotent"),
     **dict.fromkeys(ASKED, "verifiable"),
     **dict.fromkeys(NEVER, "irreversible"),
@@ -54,6 +56,7 @@ class Request(msgspec.Struct, frozen=True):
     key: str
     at: float
     durable: int  # seq of the journal's last entry at that moment
+    tokens: int = 0  # that are billed when it has arrived
 
 
 UNDO: Final = "unship"  # takes back what `ship` has done, whether it happened or not
@@ -83,6 +86,10 @@ class Outside:
         """How many requests called `item` were taken in, those under one key counted once."""
         return len({request.key or str(place) for place, request in enumerate(self._by_item.get(item, ()))})
 
+    def billed(self, task: str) -> int:
+        """How many tokens a task has to pay for."""
+        return sum(request.tokens for request in self.landed if request.task == task)
+
     def is_failing(self, check: str) -> bool:
         """Whether the check called `check` fails this time."""
         self.patience[check] -= 1
@@ -99,7 +106,9 @@ class Outside:
             unship = _keyed(self._request, UNDO)
             options.update(undo=perdure.tool(effect="idempotent", name=UNDO, timeout_s=TIMEOUT_S)(unship))
         function = self._plain_service(name) if name in _THREADED or name == "glance" else self._service(name)
-        options.update(quick=name == "glance", paid=name == "rate")
+        options.update(quick=name == "glance", paid=name in {"rate", PAID})
+        if name == PAID:
+            function = self._think
         if name in KEYED:
             function = _plain_keyed(self._call) if name in _THREADED else _keyed(self._request, name)
         declare: Any = perdure.tool(effect=_EFFECT_OF[name], **options)  # type: ignore[call-overload]  # one of the presets
@@ -110,6 +119,13 @@ class Outside:
             return await self._request(name, item, "")
 
         return call
+
+    async def _think(self, item: str) -> str:
+        tokens = self._chance.between(1, RESERVE.tokens_out)
+        answer = await self._request(PAID, item, "", tokens)
+        if self._chance.holds(0.8):
+            perdure.charge(perdure.Cost(tokens_out=tokens))
+        return answer
 
     def _plain_service(self, name: str) -> Callable[..., Any]:
         def call(item: str) -> str:
@@ -131,8 +147,8 @@ class Outside:
         return probe
 
     # --- the services -----------------------------------------------------------------------------------------------
-    async def _request(self, name: str, item: str, key: str) -> str:
-        request, fault = self._begin(name, item, key)
+    async def _request(self, name: str, item: str, key: str, tokens: int = 0) -> str:
+        request, fault = self._begin(name, item, key, tokens)
         if self._chance.holds(0.5):
             await asyncio.sleep(self._chance.share() * 0.1)
         _refuse(fault, item)
@@ -153,10 +169,11 @@ class Outside:
             raise ConnectionResetError(f"connection lost while waiting for the answer about {item}")
         return f"{name} {item}"
 
-    def _begin(self, name: str, item: str, key: str) -> tuple[Request, Fault | None]:
+    def _begin(self, name: str, item: str, key: str, tokens: int = 0) -> tuple[Request, Fault | None]:
         task, action = current_action.get()
         stored = self._memory.tasks.get(task)
-        request = Request(task, action, name, item, key, self._clock.monotonic(), stored.head[0] if stored else 0)
+        durable = stored.head[0] if stored else 0
+        request = Request(task, action, name, item, key, self._clock.monotonic(), durable, tokens)
         self.begun.append(request)
         waiting = None if name == UNDO else self.faults.get(item)
         return request, waiting.pop(0) if waiting else None

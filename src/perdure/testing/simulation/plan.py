@@ -36,7 +36,7 @@ _STRATEGIES: Final = (
 _CHECKED: Final[tuple[tuple[s.Verdict, int], ...]] = (("output", 4), ("suspicious", 1), ("tool", 2), ("refusal", 1))
 _KINDS: Final = (
     ("keyed", 6), ("loop", 3), ("nested", 2), ("act and edit", 4), ("then", 3), ("group", 3), ("map", 2), ("mark", 3),
-    ("check", 2), ("caught", 2), ("go back", 2), ("words", 1), ("question", 1), ("circle", 1),
+    ("check", 2), ("caught", 2), ("go back", 2), ("words", 1), ("question", 1), ("circle", 1), ("think", 2),
 )  # fmt: skip
 
 
@@ -130,6 +130,8 @@ def _draw_step(chance: Chance, name: str, before: list[s.Step]) -> s.Step:
             return s.Mark(name=name)
         case "check":
             return s.Check(name=name, caught=chance.holds(0.5), says=chance.weighted(_CHECKED))
+        case "think":
+            return s.Think(name=name, times=chance.between(1, 3))
         case "circle":
             return s.Circle(name=name, turns=chance.between(1, 12))
         case "caught":
@@ -155,5 +157,5 @@ def _draw_faults(chance: Chance, steps: list[s.Step], outside: Outside) -> None:
             outside.patience[step.name] = chance.between(1, 3)
         for item in step.items:
             if chance.holds(0.5 if isinstance(step, s.Caught) else 0.06):
-                number = 5 if chance.holds(0.06) else chance.between(1, 2)
+                number = chance.pick((5, 5, 12)) if chance.holds(0.06) else chance.between(1, 2)
                 outside.faults[item] = [chance.weighted(_FAULTS) for _ in range(number)]

@@ -15,7 +15,7 @@ import msgspec
 
 import perdure
 from perdure.engine.task import CheckClass
-from perdure.testing.simulation.outside import Outside
+from perdure.testing.simulation.outside import PAID, RESERVE, Outside
 
 State = dict[str, Any]
 Verdict = Literal["output", "suspicious", "tool", "refusal"]
@@ -69,6 +69,32 @@ class Keyed(Step, frozen=True, kw_only=True):
         """See `Step`."""
         if self.reduces:
             _keep(self.name)(state, f"{self.tool} {self.name}")
+
+
+class Think(Step, frozen=True, kw_only=True):
+    """Calls that are paid for, each under its key; what it may cost at most is reserved."""
+
+    times: int
+
+    @property
+    def actions(self) -> int:
+        """As many as times."""
+        return self.times
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """One for each time."""
+        return tuple(f"{self.name}.{place}" for place in range(self.times))
+
+    async def play(self, task: perdure.Task, outside: Outside) -> None:
+        """See `Step`."""
+        for item in self.items:
+            await task.using(key=item, reserve=RESERVE).act(outside.tools[PAID], item, then=_keep(item))
+
+    def expect(self, state: State) -> None:
+        """See `Step`."""
+        for item in self.items:
+            _keep(item)(state, f"{PAID} {item}")
 
 
 class Loop(Step, frozen=True, kw_only=True):
@@ -157,7 +183,7 @@ class ActAndEdit(Step, frozen=True, kw_only=True):
         if self.name in task.state["seen"]:
             return
         got = [await task.act(outside.tools[tool], item) for tool, item in zip(self.tools, self.items, strict=True)]
-        async with task.edit() as state:
+        async with task.edit(count={"edits": 1}) as state:
             state["seen"][self.name] = got
             state["log"].append(self.name)
 
