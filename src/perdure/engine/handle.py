@@ -19,6 +19,7 @@ from perdure.limits import ERROR_MESSAGE_BYTES_MAX
 from perdure.model import entry as e
 from perdure.model.advice import NO_ADVICE, Advice
 from perdure.model.budget import BudgetState
+from perdure.model.document import Kept
 from perdure.model.ids import check_name, check_text, plain_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
 
@@ -238,3 +239,9 @@ class Handle:
     def _draw(self, value: object) -> object:
         self._session.drawn.append(value)
         return value
+
+
+def kept_by_key(task: Handle) -> list[Kept]:
+    """Return the outcomes on this branch that are found again by a key, since the present strategy was taken."""
+    document = task._session.fold.document  # noqa: SLF001 - of the class above
+    return [one for one in document.keyed.values() if one.settled >= document.strategy_at]

@@ -74,5 +74,5 @@ def test_a_second_conversation_of_a_block_is_on_record():
             await lasting.run("two")
 
     world.live(Play(program))
-    news = [values.decode(intent.arguments)["new"] for intent in intents(world)]
+    news = [values.decode(intent.arguments)["said"] for intent in intents(world)]
     assert [["one"], ["two"]] == [[part["content"] for row in new for part in row["parts"]] for new in news]

@@ -1,0 +1,112 @@
+"""Tools of a durable agent: each call is one action of the task, and so is each output function.
+
+What a tool says to the agent by raising (try again, failed, deferred, to be approved) is a result like any other, put
+on record and raised again. Made by `lasting.py`, around all tools of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from pydantic import TypeAdapter
+from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, RunContext, ToolFailed, ToolReturn
+from pydantic_ai.messages import ToolReturnContent
+from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from perdure.errors import ToolInvalid
+from perdure.integrations.pydantic_ai.effects import Effects
+from perdure.integrations.pydantic_ai.runs import Attempt, Run, type_text
+
+CONTENT: Final = TypeAdapter[Any](ToolReturnContent)
+RETURN: Final = TypeAdapter[Any](ToolReturn)
+
+Call = Callable[[], Awaitable[Any]]
+
+
+@dataclass
+class DurableToolset(WrapperToolset[Any]):
+    """Calls tools through the task."""
+
+    run: Run
+    effects: Effects
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools; one that only a running toolset knows is refused here, before the model is asked."""
+        found = await super().get_tools(ctx)
+        for name in found:
+            self.effects.refuse_undeclared(name)
+        return found
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:  # noqa: ANN401 - whatever the tool gives
+        """Return the result on record, or call."""
+
+        async def call() -> Any:  # noqa: ANN401 - as above
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+
+        if self.effects.is_program(name):
+            return await call()
+        return await answered(self.run, self.effects, (name, ctx.tool_call_id or name), tool_args, call)
+
+
+async def answered(run: Run, effects: Effects, called: tuple[str, str], arguments: Any, call: Call) -> Any:  # noqa: ANN401
+    """Return what the call `called` (name, id) gives, from the record or now. Raises what it has told the agent."""
+    name, identity = called
+    attempt = Attempt(run)
+    is_free = effects.is_free(name)
+
+    async def body() -> dict[str, Any]:
+        return await attempt.of(_told(name, call, is_free=is_free))
+
+    acting = run.task.using(key=run.call_key(identity))
+    plain = to_jsonable_python(arguments, bytes_mode="base64", inf_nan_mode="strings", fallback=type_text)
+    return _given_back(await attempt.answer_of(acting.act(effects.tool_of(name, body), plain)))
+
+
+async def _told(name: str, call: Call, *, is_free: bool) -> dict[str, Any]:
+    """Return what a call says, as JSON."""
+    try:
+        result = await call()
+    except ModelRetry as again:
+        return {"retry": again.message}
+    except ToolFailed as failed:
+        return {"failed": failed.message}
+    except ApprovalRequired as asked:
+        return {"approval": _plain(asked.metadata)}
+    except CallDeferred as deferred:
+        return {"deferred": _plain(deferred.metadata), "kind": deferred.kind}
+    adapter, kind = (RETURN, "return") if isinstance(result, ToolReturn) else (CONTENT, "value")
+    try:
+        return {kind: adapter.dump_python(result, mode="json")}
+    except PydanticSerializationError as error:
+        if is_free:
+            raise ToolInvalid(name, f"what it returns must be JSON: {error}") from error
+    return {
+        kind: adapter.dump_python(result, mode="json", fallback=type_text)
+    }  # it has happened: that is to stay known
+
+
+def _given_back(told: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the tool gave
+    """Return or raise what `_told` has put on record."""
+    match told:
+        case {"retry": str(message)}:
+            raise ModelRetry(message)
+        case {"failed": str(message)}:
+            raise ToolFailed(message)
+        case {"approval": metadata}:
+            raise ApprovalRequired(metadata=metadata)
+        case {"deferred": metadata, "kind": kind}:
+            raise CallDeferred(metadata=metadata, kind=kind)
+        case {"return": result}:
+            return RETURN.validate_json(msgspec.json.encode(result))
+        case _:
+            return CONTENT.validate_json(msgspec.json.encode(told["value"]))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON
+    return to_jsonable_python(value, fallback=type_text)
