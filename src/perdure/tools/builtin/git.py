@@ -71,12 +71,12 @@ async def clone_repository(
     settings: dict[str, Any],
 ) -> str:
     """Clone a repository into a folder of the workspace."""
-    await _check_url(url, settings)
+    pinned = await _check_url(url, settings)
     into = place_within(clone_path, workspace)
     if not into:
         raise UsageError("clone_path '' is the workspace itself: name a folder in it")
     arguments = ("clone", "--no-hardlinks", "--", url, into)
-    await _git(arguments, workspace, "", {**settings, "network": True}, _WEB)
+    await _git(arguments, workspace, "", {**settings, "network": True}, {**_WEB, **_configured(pinned)})
     return f"cloned {url} to {into}"
 
 
@@ -151,18 +151,20 @@ async def _open(path: str, workspace: str, settings: Mapping[str, Any]) -> _Repo
         filters = (await found.git("config", "--null", "--name-only", "--get-regexp", _FILTERS)).split("\0")
     except GitFailed:  # it has none
         filters = []
-    return msgspec.structs.replace(found, environment={**environment, **_emptied([name for name in filters if name])})
+    return msgspec.structs.replace(
+        found, environment={**environment, **_configured({name: "" for name in filters if name})}
+    )
 
 
 def _above(workspace: str) -> str:
     return os.path.dirname(os.path.realpath(workspace))
 
 
-def _emptied(names: Sequence[str]) -> dict[str, str]:
-    """Return the environment in which git finds these settings empty, whatever a repository says."""
-    told = {"GIT_CONFIG_COUNT": str(len(names))}
-    for at, name in enumerate(names):
-        told |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": ""}
+def _configured(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which git finds these settings, whatever a repository says."""
+    told = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for at, (name, value) in enumerate(settings.items()):
+        told |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": value}
     return told
 
 
@@ -192,8 +194,11 @@ async def _git(
     return said
 
 
-async def _check_url(url: str, settings: Mapping[str, Any]) -> None:
-    """Raise UsageError for an address that is not to be cloned from: no web address, a password, a private host."""
+async def _check_url(url: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings that keep git at the addresses that were looked at: a name may mean others the next moment.
+
+    Raises UsageError for an address that is not to be cloned from: no web address, a password, a private host.
+    """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         shown = _CREDENTIALS.sub("", url)
@@ -201,13 +206,16 @@ async def _check_url(url: str, settings: Mapping[str, Any]) -> None:
     if parts.username is not None or parts.password is not None:
         raise UsageError("the url holds a user or a password, which would be on record: give one without")
     if settings.get("allow_private_network"):
-        return
+        return {}
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(parts.hostname, parts.port or 0, type=socket.SOCK_STREAM)
+        found = await loop.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         raise GitFailed("clone", f"the host {parts.hostname!r} is not known: {error.strerror}") from error
-    for *_, place in found:
-        address = read_address(str(place[0]).partition("%")[0])
+    hosts = list(dict.fromkeys(str(place[0]).partition("%")[0] for *_, place in found))
+    for host in hosts:
+        address = read_address(host)
         if address is None or not is_public(address):
             raise UsageError(f"{parts.hostname!r} is an address of this machine or its network; it is not cloned from")
+    return {"http.curloptResolve": f"{parts.hostname}:{port}:{','.join(hosts)}"}

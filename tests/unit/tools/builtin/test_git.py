@@ -6,6 +6,7 @@ import asyncio
 import http.server
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -121,6 +122,16 @@ def test_what_is_not_cloned_from(url: str, word: str, workspace: str) -> None:
         clone(url, "x", workspace)
     assert "secret" not in str(refused.value)
     assert [] == os.listdir(workspace)
+
+
+def test_git_stays_at_the_address_that_was_looked_at(
+    served: str, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that means another host the next moment leads nowhere else: git does not look it up again."""
+    port = int(served.rpartition(":")[2].partition("/")[0])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", ("127.0.0.1", port))])
+    monkeypatch.setattr("perdure.tools.builtin.git.is_public", lambda address: str(address) == "127.0.0.1")
+    assert "cloned " in clone(f"http://nobody-knows.invalid:{port}/tool.git", "tool", workspace)
 
 
 @pytest.mark.parametrize("place", ["../out", "/etc/out"])
