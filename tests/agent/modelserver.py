@@ -59,6 +59,7 @@ class Answer:
     thinking: str = ""  # in the dialects that have it
     usage: tuple[int, int] | None = None  # tokens in, out; None: a quarter of the letters, and 4 for each message
     status: int = 200
+    body: str | None = None  # sent as it is instead of all else; what it is stands in `headers`
     error: dict[str, Any] | None = None  # the body's "error" where the status is none of success, or where a cut is
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     delay_s: float = 0.0  # before anything is answered
@@ -273,7 +274,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """List the models."""
-        self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "tests"}]}, {})
+        listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "tests"}]}
+        self._send(200, json.dumps(listed).encode(), {})
 
     def do_POST(self) -> None:
         """Answer one request by the script."""
@@ -308,15 +310,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return answer
 
     def _answer(self, answer: Answer, asked: Asked, key: str) -> None:
-        if answer.status != 200:
+        if answer.body is not None:
+            self._send(answer.status, answer.body.encode(), answer.headers)
+        elif answer.status != 200:
             error = answer.error or {"message": f"scripted {answer.status}", "type": "scripted_error", "code": None}
-            self._send(answer.status, {"error": error}, answer.headers)
+            self._send(answer.status, json.dumps({"error": error}).encode(), answer.headers)
         elif asked.body.get("stream") or dialect_of(self.path) == "google":
             self._stream(answer, asked, key)
         elif answer.cut_after >= 0:
             self._reset()
         else:
-            self._send(200, _completion(answer, asked, key), answer.headers)
+            self._send(200, json.dumps(_completion(answer, asked, key)).encode(), answer.headers)
 
     def _stream(self, answer: Answer, asked: Asked, key: str) -> None:
         self.send_response(200)
@@ -353,8 +357,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             self.connection.close()
 
-    def _send(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        content = json.dumps(body).encode()
+    def _send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", **headers}.items():
             self.send_header(name, value)

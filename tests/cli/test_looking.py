@@ -239,7 +239,7 @@ def test_a_wrong_setting_costs_exit_2_and_names_the_nearest(perdure, here):
 # What a tool of the agent raises: a failed call on record, never the end of a command as it is.
 AT_TOOLS = {
     one.__name__
-    for kind in (errors.CommandError, errors.SourceError, errors.LocalModelFailed)
+    for kind in (errors.CommandError, errors.SourceError, errors.LocalModelFailed, errors.ServiceOdd)
     for one in (kind, *kind.__subclasses__())
 }
 

@@ -83,6 +83,7 @@ PerdureError
 │   ├── StateVersion       no migration leads from the recorded state to this program
 │   └── StateInvalid       the state is not what ``state_type=`` says
 ├── LocalModelFailed       the model on this machine gave no reply
+├── ServiceOdd             what answers for a model sends no reply, such as a web page; ``ReplyEndless``
 ├── ActionError
 │   ├── ActionFailed       the tool failed; ``ActionTimedOut`` when its time ran out
 │   ├── OutcomeUnknown     whether the effect happened is not known
@@ -130,6 +131,8 @@ from perdure.errors.models import (
     ExtraMissing,
     LocalModelFailed,
     ModelUnknown,
+    ReplyEndless,
+    ServiceOdd,
 )
 from perdure.errors.programs import (
     CommandError,
@@ -283,6 +286,7 @@ __all__ = [
     "QuestionUnclear",
     "ReadOnlyState",
     "ReducerFailed",
+    "ReplyEndless",
     "ResumeDiverged",
     "RollbackRefused",
     "RollbackUnderWay",
@@ -293,6 +297,7 @@ __all__ = [
     "ServerLost",
     "ServerRefused",
     "ServerUnavailable",
+    "ServiceOdd",
     "SourceError",
     "StaleView",
     "StateInvalid",

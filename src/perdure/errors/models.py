@@ -8,6 +8,7 @@ from perdure.errors.base import PerdureError
 from perdure.errors.usage import UsageError
 
 _BAD_REQUEST = 400
+_OK = 200
 _SHOWN_CHARS_MAX = 300  # of what its process wrote
 
 
@@ -51,6 +52,34 @@ class ConversationInvalid(UsageError):
         self.place = place
         self.reason = reason
         super().__init__(f"message {place} of the request: {reason}; nothing was sent")
+
+
+class ServiceOdd(PerdureError):
+    """What a model's service has answered is no reply: a web page, a redirect, one piece instead of a stream."""
+
+    def __init__(
+        self,
+        model: str,
+        reason: str,
+        *,
+        failure_class: str | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> None:
+        self.model = model
+        self.reason = reason
+        self.body = body  # the error that stands in it
+        self.status_code = _OK if body is not None else None
+        if failure_class is not None:
+            self.failure_class = failure_class
+        super().__init__(f"what answers for model {model!r} sends {reason}")
+
+
+class ReplyEndless(ServiceOdd):
+    """A service did not come to the end of a reply."""
+
+    def __init__(self, model: str, size_max: int) -> None:
+        self.size_max = size_max
+        super().__init__(model, f"more than {size_max:,} bytes, without an end: answer briefly", failure_class="output")
 
 
 class LocalModelFailed(PerdureError):

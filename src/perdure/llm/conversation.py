@@ -16,6 +16,7 @@ from pydantic_ai import messages as wire
 
 from perdure.errors import ConversationInvalid
 from perdure.model.chat import Call, Message, Result
+from perdure.model.ids import plain_text
 
 _EPOCH: Final = "2000-01-01T00:00:00Z"  # parts have a time, which is not sent: the same in each request
 _NAME_REFUSED: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -50,7 +51,18 @@ def kept_of(response: wire.ModelResponse, system: str) -> dict[str, Any]:
     dumped = wire.ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)[0]
     texts = sum(part["part_kind"] == "text" for part in dumped["parts"])
     kept = {name: dumped[name] for name in _RESPONSE_FIELDS if name in dumped}
-    return {**kept, "system": system, "parts": [_thinned(part, texts) for part in dumped["parts"]]}
+    whole = {**kept, "system": system, "parts": [_thinned(part, texts) for part in dumped["parts"]]}
+    return cast("dict[str, Any]", _plain(whole))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
+    """Return a value whose texts can be sent: half a surrogate pair has no bytes."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, Any]", value)
+        return {plain_text(name): _plain(inner) for name, inner in members.items()}
+    return [_plain(inner) for inner in cast("Sequence[Any]", value)] if isinstance(value, list) else value
 
 
 def _thinned(part: Mapping[str, Any], texts: int) -> dict[str, Any]:
@@ -79,9 +91,9 @@ def _spoken(message: Message) -> Iterator[wire.ModelRequestPart]:
     """Yield what a person or the agent says; a message without a word in it is none."""
     if message["text"].strip():
         if message["role"] == "system":
-            yield wire.SystemPromptPart(content=message["text"])
+            yield wire.SystemPromptPart(content=plain_text(message["text"]))
         else:
-            yield wire.UserPromptPart(content=message["text"])
+            yield wire.UserPromptPart(content=plain_text(message["text"]))
 
 
 def _response(message: Message, calls: Sequence[Call], system: str, taken: set[str]) -> wire.ModelResponse | None:
@@ -92,9 +104,9 @@ def _response(message: Message, calls: Sequence[Call], system: str, taken: set[s
         response = _restored(cast("Mapping[str, Any]", kept), message, calls)
     if response is None:
         parts: list[wire.ModelResponsePart] = (
-            [wire.TextPart(content=message["text"])] if message["text"].strip() else []
+            [wire.TextPart(content=plain_text(message["text"]))] if message["text"].strip() else []
         )
-        parts += [wire.ToolCallPart(call["name"], dict(call["arguments"]), "") for call in calls]
+        parts += [wire.ToolCallPart(call["name"], _plain(call["arguments"]), "") for call in calls]
         response = wire.ModelResponse(parts=parts)
     if not message["text"].strip() and not calls:
         return None
@@ -127,10 +139,10 @@ def _restored(kept: Mapping[str, Any], message: Message, calls: Sequence[Call]) 
     if [part.get("tool_name") for part in places] != [call["name"] for call in calls]:
         return None
     for part, call in zip(places, calls, strict=True):
-        part["args"] = dict(call["arguments"])
+        part["args"] = _plain(call["arguments"])
     for part in parts:
         if part.get("part_kind") == "text":
-            part.setdefault("content", message["text"])
+            part.setdefault("content", plain_text(message["text"]))
     head = {name: kept[name] for name in _RESPONSE_FIELDS if name in kept}
     whole = {**head, "kind": "response", "timestamp": _EPOCH, "parts": parts}
     try:
@@ -155,6 +167,6 @@ def _returns(message: Message, response: wire.ModelResponse) -> Iterator[wire.Mo
 def _told(result: Result) -> str:
     failed = result.get("failed")
     if not failed:
-        return result.get("text", "")
+        return plain_text(result.get("text", ""))
     kind = failed.get("type", "").rpartition(".")[2]
-    return f"{kind}: {failed.get('message', '')}" if kind else failed.get("message", "")
+    return plain_text(f"{kind}: {failed.get('message', '')}" if kind else failed.get("message", ""))

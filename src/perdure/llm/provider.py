@@ -19,8 +19,10 @@ from pydantic_ai.tools import ToolDefinition
 from perdure.llm import pricing
 from perdure.llm.conversation import to_wire
 from perdure.llm.replies import to_reply
+from perdure.llm.service import explained, watch
 from perdure.model.budget import Cost
 from perdure.model.chat import ModelReply, ModelRequest
+from perdure.model.ids import plain_text
 
 
 class ProviderModel:
@@ -41,15 +43,11 @@ class ProviderModel:
         if not self._is_entered:
             self._is_entered = True
             await self._model.__aenter__()
-        try:
-            response = await self._stream(messages, settings, parameters, heard)
-        except NotImplementedError:  # a model that cannot stream says so before it sends anything
-            response = await model_request(
-                self._model, messages, model_settings=settings, model_request_parameters=parameters
-            )
-            heard(response.text or "")
-        self._refuse_cut(response)
-        return to_reply(response, request, model=self._model.model_name, system=self._model.system)
+            watch(self._model)
+        with explained(self.name):
+            response = await self._response(messages, settings, parameters, heard)
+            self._refuse_cut(response)
+            return to_reply(response, request, model=self._model.model_name, system=self._model.system)
 
     def estimate(self, request: ModelRequest) -> Cost:
         """See `ports.Model.estimate`; by the rule of `pricing.py`, with as long a reply as is allowed."""
@@ -67,6 +65,22 @@ class ProviderModel:
             self._is_entered = False
             await self._model.__aexit__(None, None, None)
 
+    async def _response(
+        self,
+        messages: list[wire.ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+        heard: Callable[[str], None],
+    ) -> wire.ModelResponse:
+        try:
+            return await self._stream(messages, settings, parameters, heard)
+        except NotImplementedError:  # a model that cannot stream says so before it sends anything
+            response = await model_request(
+                self._model, messages, model_settings=settings, model_request_parameters=parameters
+            )
+            heard(plain_text(response.text or ""))
+            return response
+
     async def _stream(
         self,
         messages: list[wire.ModelMessage],
@@ -81,7 +95,7 @@ class ProviderModel:
             async for event in events:
                 piece = _text_in(event)
                 if piece:
-                    heard(piece)
+                    heard(plain_text(piece))
             return events.get()
 
     def _refuse_cut(self, response: wire.ModelResponse) -> None:

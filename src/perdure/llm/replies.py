@@ -6,14 +6,17 @@ A response that did not come to its end is none: it leaves as a lost connection.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final, Never, cast
 
 from pydantic_ai import messages as wire
 
+from perdure.limits import ARGUMENTS_NESTING_MAX
 from perdure.llm import pricing
 from perdure.llm.conversation import kept_of
 from perdure.model.budget import Cost
 from perdure.model.chat import Call, FinishReason, ModelReply, ModelRequest
+from perdure.model.ids import plain_text
 
 _SHOWN_CHARS_MAX: Final = 200  # of arguments that are none
 _FINISHES: Final[dict[str, FinishReason]] = {
@@ -30,12 +33,12 @@ def to_reply(response: wire.ModelResponse, request: ModelRequest, *, model: str,
     said = "".join(part.content for part in response.parts if isinstance(part, wire.TextPart))
     finish = _finish(response, calls, model)
     refusal = str((response.provider_details or {}).get("refusal") or "")
-    text = said or (refusal if finish == "refusal" else "")
+    text = plain_text(said or (refusal if finish == "refusal" else ""))
     return ModelReply(
         text=_without_fence(text) if request.schema is not None else text,
         calls=calls,
         finish=finish,
-        model=response.model_name or model,
+        model=plain_text(str(response.model_name or model)),
         cost=_cost(response, request, model=model, system=system),
         kept=kept_of(response, system),
     )
@@ -54,12 +57,13 @@ def _finish(response: wire.ModelResponse, calls: list[Call], model: str) -> Fini
 
 def _call(place: int, part: wire.ToolCallPart) -> Call:
     """Return the call; `Call.id` is its place until who asked names it."""
+    name = plain_text(str(part.tool_name))
     try:
-        return {"id": str(place), "name": part.tool_name, "arguments": _arguments(part.args)}
-    except ValueError as error:
-        shown = str(part.args)[:_SHOWN_CHARS_MAX]
-        problem = f"the arguments of {part.tool_name!r} are no JSON object ({error}): {shown}"
-        return {"id": str(place), "name": part.tool_name, "arguments": {}, "problem": problem}
+        return {"id": str(place), "name": name, "arguments": _arguments(part.args)}
+    except (ValueError, RecursionError) as error:
+        shown = plain_text(str(part.args)[:_SHOWN_CHARS_MAX])
+        problem = f"the arguments of {name!r} are no JSON object ({plain_text(str(error))}): {shown}"
+        return {"id": str(place), "name": name, "arguments": {}, "problem": problem}
 
 
 def _arguments(given: str | dict[str, Any] | None) -> dict[str, Any]:
@@ -71,7 +75,25 @@ def _arguments(given: str | dict[str, Any] | None) -> dict[str, Any]:
     if type(found) is not dict:
         raise ValueError(f"{type(found).__name__} instead of an object")
     json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair cannot be sent on
+    if _is_deeper(found, ARGUMENTS_NESTING_MAX):
+        raise ValueError(f"nested deeper than {ARGUMENTS_NESTING_MAX} levels")
     return found
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether more than so many objects and lists stand in one another."""
+    found: list[object] = [value]
+    for _ in range(levels + 1):
+        found = [inner for one in found for inner in _inside(one)]
+        if not found:
+            return False
+    return True
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def _refuse(constant: str) -> Never:
