@@ -29,7 +29,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def actions(self) -> int:
         """How many calls an undisturbed run makes."""
-        return 0
+        return len(self.items)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -49,11 +49,6 @@ class Keyed(Step, frozen=True, kw_only=True):
 
     tool: str
     reduces: bool
-
-    @property
-    def actions(self) -> int:
-        """One."""
-        return 1
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -77,11 +72,6 @@ class Think(Step, frozen=True, kw_only=True):
     times: int
 
     @property
-    def actions(self) -> int:
-        """As many as times."""
-        return self.times
-
-    @property
     def items(self) -> tuple[str, ...]:
         """One for each time."""
         return tuple(f"{self.name}.{place}" for place in range(self.times))
@@ -103,11 +93,6 @@ class Loop(Step, frozen=True, kw_only=True):
     tool: str
     length: int
     edits: bool
-
-    @property
-    def actions(self) -> int:
-        """Two a turn."""
-        return 2 * self.length
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -141,11 +126,6 @@ class Nested(Step, frozen=True, kw_only=True):
     inner: int
 
     @property
-    def actions(self) -> int:
-        """One for each turn of the inner loop."""
-        return self.outer * self.inner
-
-    @property
     def items(self) -> tuple[str, ...]:
         """One for each turn of the inner loop."""
         return tuple(f"{self.name}.{one}.{two}" for one in range(self.outer) for two in range(self.inner))
@@ -167,11 +147,6 @@ class ActAndEdit(Step, frozen=True, kw_only=True):
     """Calls without a key, then an edit; the state says whether they are done."""
 
     tools: tuple[str, ...]  # any number of free ones, or one effect
-
-    @property
-    def actions(self) -> int:
-        """One for each tool."""
-        return len(self.tools)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -199,11 +174,6 @@ class Then(Step, frozen=True, kw_only=True):
     tool: str
 
     @property
-    def actions(self) -> int:
-        """One."""
-        return 1
-
-    @property
     def items(self) -> tuple[str, ...]:
         """Its name."""
         return (self.name,)
@@ -223,11 +193,6 @@ class Group(Step, frozen=True, kw_only=True):
 
     tools: tuple[str, ...]
     edit_s: float  # 0: no edit
-
-    @property
-    def actions(self) -> int:
-        """One for each tool."""
-        return len(self.tools)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -265,11 +230,6 @@ class Map(Step, frozen=True, kw_only=True):
     width: int
 
     @property
-    def actions(self) -> int:
-        """As many as items."""
-        return self.width
-
-    @property
     def items(self) -> tuple[str, ...]:
         """As many as items."""
         return tuple(f"{self.name}.{place}" for place in range(self.width))
@@ -299,11 +259,6 @@ class Anchored(Step, frozen=True, kw_only=True):
     """An effect that only a checkpoint holds; no edit may come after it."""
 
     tool: str
-
-    @property
-    def actions(self) -> int:
-        """One."""
-        return 1
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -367,11 +322,6 @@ class Caught(Step, frozen=True, kw_only=True):
     """A call that may fail, and whose failure the program deals with."""
 
     tool: str
-
-    @property
-    def actions(self) -> int:
-        """One."""
-        return 1
 
     @property
     def items(self) -> tuple[str, ...]:
