@@ -182,7 +182,10 @@ class GoalUnknown(UsageError):
         self.goal = goal
         self.forms = forms
         known = "\n".join(f"  {form}" for form in forms)
-        super().__init__(f"goal {goal!r} is not one this model understands; it knows:\n{known}")
+        super().__init__(
+            f"goal {goal!r} is not one this model understands; for any other take a model that calls tools "
+            f"(--model anthropic:NAME, openai:NAME, ollama:NAME, …). It knows:\n{known}"
+        )
 
 
 class KeyReused(UsageError):

