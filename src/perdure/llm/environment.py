@@ -37,11 +37,8 @@ def explain_choice(environ: Mapping[str, str]) -> tuple[str, ...]:
     found = find_models(environ)
     heads = [one.sentence for one in found] or ["No key of a provider is set, and there is no model on this machine."]
     ready = next((one.model for one in found if one.is_ready and one.model not in {"", LOCAL}), "")
-    choice = (
-        f"--model {ready}"
-        if ready
-        else "--model anthropic:NAME and ANTHROPIC_API_KEY set (openai, google and others likewise), or --model ollama:NAME"
-    )
+    keyed = "--model anthropic:NAME and ANTHROPIC_API_KEY set (others likewise), or --model ollama:NAME"
+    choice = f"--model {ready}" if ready else keyed
     return (*heads, f"No model was chosen: `offline` is used, which digests folders. Choose another with {choice}.")
 
 
