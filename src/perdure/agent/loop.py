@@ -60,6 +60,7 @@ def _view(task: Task, last: Outcome | None) -> PolicyView:
         messages=task.messages,
         answers=task.answers,
         checks=task.checks,
+        plan=task.plan,
         counts=task.counts,
         is_budget_low=task.budget.is_low,
     )

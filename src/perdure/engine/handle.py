@@ -117,6 +117,11 @@ class Handle:
         return dict(self._session.fold.document.checks)
 
     @property
+    def plan(self) -> list[str]:
+        """The steps of the plan on this branch, in order: as the program has adopted them, or a person since."""
+        return list(self._session.fold.document.plan)
+
+    @property
     def state(self) -> Any:  # noqa: ANN401 - a MapView, shown by the program's `state_type`
         """The state, read-only; `.plain()` copies it. Change it by `edit` or by `then=`."""
         return self._session.fold.tree.view()

@@ -31,6 +31,7 @@ class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
     messages: Sequence[str] = ()  # what people have said, oldest first
     answers: Mapping[str, str] = {}  # of people to questions on this branch, by key
     checks: Mapping[str, int] = {}  # passed on this branch
+    plan: Sequence[str] = ()  # its steps as they are on record: another than memory["plan"] where a person wrote it
     counts: Mapping[str, int] = {}  # by `Remember`, over every rollback
     is_budget_low: bool = False  # the soft limit is reached: come to an end
 

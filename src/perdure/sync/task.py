@@ -105,6 +105,11 @@ class _Handle:
         """As `perdure.Task.checks`."""
         return self._portal.do(lambda: self._inner.checks)
 
+    @property
+    def plan(self) -> list[str]:
+        """As `perdure.Task.plan`."""
+        return self._portal.do(lambda: self._inner.plan)
+
     def brief(self) -> str:
         """As `perdure.Task.brief`."""
         return self._inner.brief()

@@ -26,6 +26,7 @@ STEP_DONE: Final = offer_of(
 
 def planned(view: PolicyView, kit: Kit) -> Iterator[Move]:
     """Make a plan where there is none."""
+    yield from _overruled(view)
     ahead = view.memory["ahead"]
     if "steps" in ahead:
         return
@@ -63,6 +64,7 @@ def _free(title: str, taken: set[str]) -> str:
 
 def followed(view: PolicyView) -> Iterator[Move]:
     """Adopt the plan, and begin its first step that is not done."""
+    yield from _overruled(view)
     memory = view.memory
     titles = tuple(step["title"] for step in memory["ahead"]["steps"])
     if tuple(memory.get("plan", ())) != titles:
@@ -86,6 +88,22 @@ def followed(view: PolicyView) -> Iterator[Move]:
             memory["messages"].append({"role": "user", "text": told})
 
         yield Remember(change=tell)
+
+
+def _overruled(view: PolicyView) -> Iterator[Move]:
+    """Go by the plan that a person has written, where there is one; a step that was planned before keeps its check."""
+    written, adopted = tuple(view.plan), tuple(view.memory.get("plan", ()))
+    known = {step["title"]: plain(step["check"]) for step in view.memory["ahead"].get("steps", ())}
+    if not written or written in {adopted, tuple(known)}:  # the latter: ours, of which memory does not know yet
+        return
+    steps = [{"title": title, "check": known.get(title, {})} for title in written]
+
+    def take(memory: Any) -> None:  # noqa: ANN401 - as above
+        memory["plan"] = list(written)
+        memory["ahead"]["steps"] = steps
+        memory["ahead"].pop("is_claimed", None)
+
+    yield Remember(change=take)
 
 
 def claim_of(turn: int, title: str, result: str) -> dict[str, Any]:
