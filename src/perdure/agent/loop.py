@@ -92,9 +92,7 @@ async def _make(task: Task, move: Move) -> Outcome | None:
 
 async def say(task: Task, text: str, key: str) -> None:
     """Write a line for people; memory["said"] knows it by its key."""
-    await task.note(text)
-    async with task.edit() as memory:
-        memory.setdefault("said", []).append(key)
+    await task.note(text, then=lambda memory: memory.setdefault("said", []).append(key))
 
 
 async def _mark(task: Task, move: AdoptPlan | BeginStep | Judge | Checkpoint) -> None:
@@ -109,17 +107,15 @@ async def _mark(task: Task, move: AdoptPlan | BeginStep | Judge | Checkpoint) ->
             async with task.edit() as memory:
                 memory["step"] = name
         case Judge(name=name, passed=passed, reason=reason, change=change):
-            if passed:
-                await task.check(name, passed, reason=reason)
-            if change is not None:
-                async with task.edit() as memory:
-                    change(memory)
-            if not passed:
-                await task.check(name, passed, reason=reason)
-        case Checkpoint(name=name):
-            await task.checkpoint(name)
-            async with task.edit() as memory:
+            await task.check(name, passed, reason=reason, then=change)
+        case Checkpoint(name=name, change=change):
+
+            def mark(memory: Any) -> None:  # noqa: ANN401 - a view of the state
                 memory.setdefault("marks", []).append(name)
+                if change is not None:
+                    change(memory)
+
+            await task.checkpoint(name, then=mark)
 
 
 async def _act_together(task: Task, acts: tuple[Act, ...]) -> None:

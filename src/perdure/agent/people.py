@@ -85,18 +85,9 @@ def noted(view: PolicyView, place: int, call: Call) -> Iterator[Move]:
             listed = "\n".join(f"- {item}" for item in memory.get("todo", ())) or "nothing is on the list"
             yield results.given(place, {call["id"]: results.text(listed)})
         case _:
-            yield from _marked(view, place, call)
-
-
-def _marked(view: PolicyView, place: int, call: Call) -> Iterator[Move]:
-    """Mark a checkpoint once: how many there were before is noted first."""
-    memory, name = view.memory, plain_text(call["arguments"]["name"].strip())[:NAME_MAX] or "checkpoint"
-    marks, marking = list(memory.get("marks", ())), memory.get("marking", {})
-    if marking.get("call") != call["id"]:
-        yield Remember(change=lambda memory: memory.__setitem__("marking", {"call": call["id"], "marks": len(marks)}))
-    if len(marks) == marking["marks"]:
-        yield Checkpoint(name=name)
-    yield results.given(place, {call["id"]: results.text(f"marked {name!r}")})
+            name = plain_text(arguments["name"].strip())[:NAME_MAX] or "checkpoint"
+            said = {call["id"]: results.text(f"marked {name!r}")}
+            yield Checkpoint(name=name, change=lambda memory: results.put(memory, place, said))
 
 
 def key_of(call: Call) -> str:

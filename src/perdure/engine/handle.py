@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Never, cast
 
 import msgspec
@@ -13,6 +13,7 @@ from perdure.codec.redact import cut_redacted, redact, redact_text
 from perdure.core.briefing import brief
 from perdure.core.spending import state_of
 from perdure.engine import asking, marking
+from perdure.engine.outcomes import refuse_awaitable
 from perdure.engine.session import Session
 from perdure.errors import StopRequested, UsageError
 from perdure.limits import ERROR_MESSAGE_BYTES_MAX
@@ -22,6 +23,8 @@ from perdure.model.budget import BudgetState
 from perdure.model.document import Kept
 from perdure.model.ids import check_name, check_text, plain_text
 from perdure.model.strategy import DEFAULT_STRATEGY, Strategy
+
+Change = Callable[[Any], object]  # (writable state); what it returns is not looked at
 
 
 class Handle:
@@ -171,13 +174,16 @@ class Handle:
         session.tell("step_began", name=name)
 
     # --- telling ----------------------------------------------------------------------------------------------------
-    async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - values of the codec's domain
-        """Write one line for people into log and terminal."""
+    async def note(self, text: str, *, then: Change | None = None, **fields: Any) -> None:  # noqa: ANN401 - values of the codec's domain
+        """Write one line for people into log and terminal; `then(state)` changes the state in its append."""
         session = self._session
         session.gate("note", self._lap)
         check_text(text, "note")
         writer = LeafWriter()
         raw = msgspec.Raw(leaves.encode(fields, writer)) if fields else e.NOTHING
+        if then is not None:
+            await self._until_editable("note")
+            self._change(then, "a note")
         session.put(e.NoteWritten(text=cut_redacted(text, ERROR_MESSAGE_BYTES_MAX), fields=raw), blobs=writer.blobs)
         await session.commit()
         session.tell("note", text=text, **fields)
@@ -244,6 +250,28 @@ class Handle:
     def _draw(self, value: object) -> object:
         self._session.drawn.append(value)
         return value
+
+    async def _until_editable(self, what: str) -> None:
+        """Wait until no edit is open."""
+        session = self._session
+        while not session.edit_closed.is_set():
+            await session.edit_closed.wait()
+            session.gate(what, self._lap)
+
+    def _change(self, then: Change, what: str) -> None:
+        """Put what `then` changes of the state; what it raises leaves nothing behind."""
+        session = self._session
+        session.refuse_other_lap(self._lap)
+        session.refuse_left_behind(what)
+        change = session.begin_edit()
+        try:
+            refuse_awaitable(then(change.view))
+            operations = change.finish()
+            if operations:
+                session.put_patch(operations)
+        except BaseException:
+            change.undo()
+            raise
 
 
 def kept_by_key(task: Handle) -> list[Kept]:

@@ -103,13 +103,18 @@ def put_plan(session: Session, steps: tuple[str, ...]) -> None:
     _put_marking(session, e.PlanAdopted(steps=steps), Seen())
 
 
-async def put_passed(session: Session, lap: int, check: str, reason: str = "") -> None:
-    """Put that a check has passed, and what follows from it: a step that is done, drafts that have waited for it."""
-    drafts: tuple[str, ...] = ()
+async def drafts_waiting_for(session: Session, lap: int, check: str) -> tuple[str, ...]:
+    """Return at which paths a draft stands that has waited for `check` to pass."""
     paths = waits_for(session.fold.document, check) if session.marks_milestones else ()
-    if paths:
-        drafts = await _drafts_at(session, paths)
-        session.refuse_other_lap(lap)
+    if not paths or check in session.fold.document.checks:
+        return ()
+    drafts = await _drafts_at(session, paths)
+    session.refuse_other_lap(lap)
+    return drafts
+
+
+def put_passed(session: Session, check: str, drafts: tuple[str, ...], reason: str = "") -> None:
+    """Put that a check has passed, and what follows from it: a step that is done, `drafts` that have waited for it."""
     if check not in session.fold.document.checks:
         _put_marking(session, e.CheckJudged(name=check, passed=True, reason=reason), Seen(drafts=drafts))
 

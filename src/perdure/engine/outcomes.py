@@ -282,7 +282,7 @@ def reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...]
     edit = session.begin_edit()
     try:
         returned: object = work.then(edit.view, ending.typed)
-        _refuse_awaitable(returned)
+        refuse_awaitable(returned)
         operations = edit.finish()
         if not operations:
             return (), e.NOTHING
@@ -292,7 +292,7 @@ def reduce(session: Session, work: Work, ending: Ending) -> tuple[tuple[Op, ...]
         raise
 
 
-def _refuse_awaitable(returned: object) -> None:
+def refuse_awaitable(returned: object) -> None:
     """Raise where `then=` turns out to be a coroutine function: its changes would come when nobody listens."""
     if returned is not None and inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):

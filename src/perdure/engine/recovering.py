@@ -26,6 +26,7 @@ from perdure.errors import (
     ActionError,
     ActionFailed,
     ActionsInFlight,
+    CheckFailed,
     RollbackRefused,
     TaskPaused,
     TaskStopped,
@@ -123,17 +124,24 @@ def put_decision(session: Session, decision: Decision, row: str) -> None:
     session.put(e.DecisionTaken(decision=msgspec.Raw(msgspec.json.encode(decision)), row=row))
 
 
-async def _observe(session: Session, error: Exception | None) -> None:
-    ledger = session.fold.ledger
-    if error is None:
-        if ledger.alarm is not None:
-            session.put(e.FailureObserved(failure=ledger.alarm, counted=True))
-            await session.commit()
-        return
+def put_failure(session: Session, error: Exception) -> None:
+    """Put what is observed of an error."""
     record = error.error if isinstance(error, ActionFailed) else record_error(error, session.world.clock.now())
     of_action = _action_error_in(error)
     action = of_action.action if of_action else ""
-    session.put(recovery.observe(record, ledger, action=action, tool=getattr(of_action, "tool", "")))
+    session.put(recovery.observe(record, session.fold.ledger, action=action, tool=getattr(of_action, "tool", "")))
+    if isinstance(error, CheckFailed):
+        error.is_observed = True
+
+
+async def _observe(session: Session, error: Exception | None) -> None:
+    ledger = session.fold.ledger
+    if isinstance(error, CheckFailed) and error.is_observed and ledger.is_undecided:
+        return  # it was, in the append of its verdict
+    if error is not None:
+        put_failure(session, error)
+    elif ledger.alarm is not None:
+        session.put(e.FailureObserved(failure=ledger.alarm, counted=True))
     await session.commit()
 
 

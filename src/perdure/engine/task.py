@@ -22,9 +22,10 @@ from perdure.core.resume import find_unanchored
 from perdure.engine import action, crashpoints, marking
 from perdure.engine.boundary import Boundary
 from perdure.engine.files import files_of
-from perdure.engine.handle import Handle
+from perdure.engine.handle import Change, Handle
 from perdure.engine.loops import Each, current_place
 from perdure.engine.outcomes import Options
+from perdure.engine.recovering import put_failure
 from perdure.engine.rollback import roll_back
 from perdure.engine.session import Session, editing
 from perdure.engine.settling import settle
@@ -160,9 +161,7 @@ class Task(Handle):
         session = self._session
         session.gate("edit", self._lap)
         count = _checked_counts(count or {}, session.fold.ledger.counts)
-        while not session.edit_closed.is_set():
-            await session.edit_closed.wait()
-            session.gate("edit", self._lap)
+        await self._until_editable("edit")
         session.edit_closed.clear()
         session.editor = asyncio.current_task()
         token = editing.set(session.task)
@@ -186,11 +185,13 @@ class Task(Handle):
         if is_written:
             await session.commit()
 
-    async def checkpoint(self, name: str) -> None:
+    async def checkpoint(self, name: str, *, then: Change | None = None) -> None:
         """Mark this moment by `name`: a rollback can come back to it.
 
         Marking it again with nothing changed writes nothing, nor does a resumed program that comes by it again. An
-        effect without a key before it is held by it. Raises ActionsInFlight while actions run.
+        effect without a key before it is held by it. `then(state)` changes the state in the append of the mark; it is
+        then marked each time that this is called, and the state says whether it was. Raises ActionsInFlight while
+        actions run.
         """
         session = self._session
         session.gate(f"checkpoint {name!r}", self._lap)
@@ -203,7 +204,11 @@ class Task(Handle):
         place = current_place.get()
         where = str(place) if place is not None and place.belongs_to(session, self._lap) else ""
         self._marks[name, where] += 1
-        if _is_passed(session, name, where, self._marks[name, where]):
+        if then is not None:
+            await self._until_editable(f"checkpoint {name!r}")
+            self._refuse_in_flight(name)
+            self._change(then, f"checkpoint {name!r}")
+        elif _is_passed(session, name, where, self._marks[name, where]):
             return
         session.refuse_left_behind(f"checkpoint {name!r}")
         seq = session.put(e.CheckpointMarked(name=name, place=where))
@@ -232,6 +237,7 @@ class Task(Handle):
         *,
         failure_class: CheckClass = "output",
         reason: str = "",
+        then: Change | None = None,
     ) -> None:
         """Judge something: True is recorded as progress, False raises CheckFailed.
 
@@ -241,6 +247,9 @@ class Task(Handle):
         A CheckFailed that leaves the program is a counted failure; the program is then called anew, and what free
         tools gave it since the last change of its state is asked for again.
 
+        `then(state)` changes the state in the append of the verdict, whichever it is, so that a resumed program knows
+        that it has judged. A False is then counted in the same append, wherever the CheckFailed goes.
+
         A function is called without arguments; an exception in it means failed.
         """
         session = self._session
@@ -249,12 +258,19 @@ class Task(Handle):
         passed, why = _judge(verdict)
         why = redact_text(why or check_text(reason, "reason"))
         told = cut_redacted(why, ERROR_MESSAGE_BYTES_MAX)
+        drafts = await marking.drafts_waiting_for(session, self._lap, name) if passed else ()
+        if then is not None:
+            await self._until_editable(f"check {name!r}")
+            self._change(then, f"check {name!r}")
         if not passed:
+            failed = CheckFailed(name, why, failure_class)
             session.put(e.CheckJudged(name=name, passed=False, reason=told))
+            if then is not None:
+                put_failure(session, failed)
             await session.commit()
-            raise CheckFailed(name, why, failure_class)
-        if name not in session.fold.document.checks:
-            await marking.put_passed(session, self._lap, name, told)
+            raise failed
+        if then is not None or name not in session.fold.document.checks:
+            marking.put_passed(session, name, drafts, told)
             await session.commit()
             marking.tell_marked(session)
 

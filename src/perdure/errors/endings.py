@@ -60,6 +60,7 @@ class CheckFailed(ActionError):
         self.reason = reason
         self.action = ""
         self.failure_class = failure_class
+        self.is_observed = False  # whether the failure is on record already
         super().__init__(f"check {name!r} was not met" + (f": {reason}" if reason else ""))
 
 

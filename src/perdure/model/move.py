@@ -85,7 +85,7 @@ class BeginStep(msgspec.Struct, frozen=True, kw_only=True):
 class Judge(msgspec.Struct, frozen=True, kw_only=True):
     """A check was evaluated: one that passes is verified progress, one that does not leaves the program.
 
-    `change(memory)` is made as well: behind a check that passes, before one that does not.
+    `change(memory)` is made in the same append.
     """
 
     name: str
@@ -95,9 +95,10 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Mark a checkpoint; its name is appended to memory["marks"]."""
+    """Mark a checkpoint; in the same append its name comes to memory["marks"], and `change(memory)` is made."""
 
     name: str
+    change: Callable[[Any], object] | None = None
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from typing import Any, Final, Never, ParamSpec, TypeVar, assert_never, cast, ov
 
 from perdure.engine import task as handles
 from perdure.engine.boundary import Boundary
+from perdure.engine.handle import Change
 from perdure.engine.loops import Each, Place, current_place
 from perdure.engine.portal import Portal
 from perdure.engine.session import editing
@@ -132,9 +133,9 @@ class _Handle:
         """As `perdure.Task.begin_step`."""
         self._portal.call(self._inner.begin_step, name)
 
-    def note(self, text: str, **fields: Any) -> None:
-        """As `perdure.Task.note`."""
-        self._portal.call(self._inner.note, text, **fields)
+    def note(self, text: str, *, then: Change | None = None, **fields: Any) -> None:
+        """As `perdure.Task.note`. `then=` runs in the portal's thread."""
+        self._portal.call(self._inner.note, text, then=then, **fields)
 
     def fact(self, text: str, *, source: str = "") -> None:
         """As `perdure.Task.fact`."""
@@ -225,9 +226,9 @@ class Task(_Handle):
             finally:
                 editing.reset(token)
 
-    def checkpoint(self, name: str) -> None:
-        """As `perdure.Task.checkpoint`."""
-        self._portal.call(self._inner.checkpoint, name)
+    def checkpoint(self, name: str, *, then: Change | None = None) -> None:
+        """As `perdure.Task.checkpoint`. `then=` runs in the portal's thread."""
+        self._portal.call(self._inner.checkpoint, name, then=then)
 
     def rollback(self, name: str, *, reason: str = "", carry: bool = False, force: bool = False) -> Never:
         """As `perdure.Task.rollback`."""
@@ -240,10 +241,11 @@ class Task(_Handle):
         *,
         failure_class: handles.CheckClass = "output",
         reason: str = "",
+        then: Change | None = None,
     ) -> None:
-        """As `perdure.Task.check`; a function is called here, in this thread."""
+        """As `perdure.Task.check`; a function is called here, in this thread, and `then=` in the portal's."""
         judged = _judged(verdict) if callable(verdict) else verdict
-        self._portal.call(self._inner.check, name, judged, failure_class=failure_class, reason=reason)
+        self._portal.call(self._inner.check, name, judged, failure_class=failure_class, reason=reason, then=then)
 
     def settle(self, action_id: str, outcome: Outcome | None, *, by: str = "program") -> None:
         """As `perdure.Task.settle`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Never, TypeVar, cast
 
@@ -17,6 +18,7 @@ from perdure.core import resume
 from perdure.core.resume import Answered, Fresh, Interrupted, Reused, UsedUp
 from perdure.core.tracking import MapView
 from perdure.engine import action, reusing
+from perdure.engine.handle import Change
 from perdure.engine.loops import Each, Place, current_place
 from perdure.engine.outcomes import Options, Reducer, Work
 from perdure.engine.replay.following import Follower
@@ -155,12 +157,12 @@ class ReplayTask(Task):
         """As `Task.edit`."""
         async with super().edit(count=count) as state:
             yield state
-            await self._step(lambda payload: isinstance(payload, e.StateEdited) and not payload.action)
+            await self._step(_is_plain_edit)
 
-    async def checkpoint(self, name: str) -> None:
+    async def checkpoint(self, name: str, *, then: Change | None = None) -> None:
         """As `Task.checkpoint`."""
-        await self._step(lambda payload: isinstance(payload, e.CheckpointMarked) and payload.name == name)
-        await super().checkpoint(name)
+        await self._step(lambda payload: isinstance(payload, e.CheckpointMarked) and payload.name == name, then)
+        await super().checkpoint(name, then=then)
 
     async def check(
         self,
@@ -169,15 +171,16 @@ class ReplayTask(Task):
         *,
         failure_class: CheckClass = "output",
         reason: str = "",
+        then: Change | None = None,
     ) -> None:
         """As `Task.check`."""
-        await self._step(lambda payload: isinstance(payload, e.CheckJudged) and payload.name == name)
-        await super().check(name, verdict, failure_class=failure_class, reason=reason)
+        await self._step(lambda payload: isinstance(payload, e.CheckJudged) and payload.name == name, then)
+        await super().check(name, verdict, failure_class=failure_class, reason=reason, then=then)
 
-    async def note(self, text: str, **fields: Any) -> None:  # noqa: ANN401 - as the task's
+    async def note(self, text: str, *, then: Change | None = None, **fields: Any) -> None:  # noqa: ANN401 - as the task's
         """As `Task.note`."""
-        await self._step(lambda payload: isinstance(payload, e.NoteWritten) and payload.text == text)
-        await super().note(text, **fields)
+        await self._step(lambda payload: isinstance(payload, e.NoteWritten) and payload.text == text, then)
+        await super().note(text, then=then, **fields)
 
     async def fact(self, text: str, *, source: str = "") -> None:
         """As `Task.fact`."""
@@ -220,8 +223,12 @@ class ReplayTask(Task):
         """As `Task.new_id`."""
         return cast("str", self._follower.draw("new_id", str))
 
-    async def _step(self, makes: Callable[[e.Payload], bool]) -> None:
-        await _wait_for(self._follower, makes)
+    async def _step(self, makes: Callable[[e.Payload], bool], then: Change | None = None) -> None:
+        """Wait for the turn of a step that makes an entry like that; with `then`, one of the state before it."""
+        if then is None:
+            await _wait_for(self._follower, makes)
+            return
+        await _wait_for(self._follower, makes, _is_plain_edit)
 
 
 def undoing(follower: Follower) -> Callable[..., Coroutine[Any, Any, tuple[str, Outcome]]]:
@@ -262,14 +269,25 @@ class _OncePlace(Place):
         return self._key
 
 
-async def _wait_for(follower: Follower, makes: Callable[[e.Payload], bool]) -> None:
-    """Wait for the turn of a step that makes an entry like that, or none."""
+async def _wait_for(
+    follower: Follower, makes: Callable[[e.Payload], bool], before: Callable[[e.Payload], bool] | None = None
+) -> None:
+    """Wait for the turn of a step that makes an entry like that, or none; there may be one like `before` in front."""
 
     def fits() -> bool:
         head = follower.head()
-        return head is not None and makes(head.payload)
+        if head is None or makes(head.payload):
+            return head is not None
+        if before is None or not before(head.payload):
+            return False
+        following = next(itertools.islice(follower.walk.ahead(), 1, None), None)
+        return following is not None and makes(following.payload)
 
     await follower.turn(fits, is_act=False)
+
+
+def _is_plain_edit(payload: e.Payload) -> bool:
+    return isinstance(payload, e.StateEdited) and not payload.action
 
 
 class _Call:
