@@ -32,13 +32,14 @@ def test_a_goal_is_planned_worked_on_and_verified(perdure, service, here):
     assert (0, RESULT) == (code, out.splitlines()[-1])
     assert "plan: write the note > look at it" in err
     assert "allowed by --continuous: execute_shell" in err
+    assert 1 == err.count("nothing limits how long this works and what it costs; --budget '5 USD, wall=8h' would")
     assert "hello world" == (here / ".perdure/workspaces/note/note.txt").read_text()
     assert [] == service.problems()
     code, out, _ = perdure("show", "note", "--json")
     shown = json.loads(out)
     assert (shown["status"], shown["tokens_in"] > 0) == ("succeeded", True)
-    code, out, _ = perdure(*order(service, "--yes"))  # the same order again
-    assert (0, RESULT) == (code, out.splitlines()[-1])
+    code, out, err = perdure(*order(service, "--yes"))  # the same order again
+    assert (0, RESULT, False) == (code, out.splitlines()[-1], "nothing limits" in err)
     assert len(service.requests()) == len({request["key"] for request in service.requests()})
 
 

@@ -73,6 +73,14 @@ class Start(NamedTuple):
     first: Sequence[Message] = ()  # what its conversation begins with
 
     @property
+    def is_unlimited(self) -> bool:
+        """Whether a model is asked again and again without anybody being asked whether it should."""
+        from perdure.agent.agent import PLANNED
+
+        settings = self.agent.settings
+        return settings.model not in PLANNED and settings.continuous and not settings.continuous_limit
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """What the task is started with."""
         return self.agent.arguments(self.first)

@@ -238,6 +238,10 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
         known = None if found.new else await starting.agent_named(runtime.store, found.name, changes)
         if known is None:
             wanted.agent.refuse_models()  # before anything begins; one that has ended needs none for its result
+            if wanted.is_unlimited and not order.budget:
+                complain(
+                    "perdure: nothing limits how long this works and what it costs; --budget '5 USD, wall=8h' would"
+                )
         agent, args = known or (wanted.agent, wanted.arguments)
         return await operations.start_goal(runtime, placed_order, agent, args)
 
