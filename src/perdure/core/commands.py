@@ -17,17 +17,18 @@ from perdure.limits import COMMAND_NESTING_MAX
 
 _BLANKS: Final = " \t"
 _ENDS: Final = ";&|\n"
-_VARIABLE: Final = re.compile(r"\$\{\w+\}")
-_VARIABLES: Final = re.compile(r"\$(?:\w+|\{\w+\}|[@*#?!$-])")
+_VARIABLE: Final = re.compile(r"\d|[A-Za-z_]\w*|\{\w+\}|[@*#?!$-]")  # behind the dollar
 _PIECES: Final = re.compile(r"[;&|\n()`$<>\"'{}]+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _REDIRECTION: Final = re.compile(r"\d*[<>][<>&|]?\Z")
 _SYNTAX: Final = frozenset({"!", "{", "}", "if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac"})
+_REDIRECTED: Final = 2  # words: the sign and the file
 _HEADERS: Final = frozenset({"for", "case", "select"})  # what follows is no command
 _RUNNERS: Final = frozenset({  # programs whose arguments are a command, or hold one
-    "alias", "ash", "bash", "builtin", "busybox", "chroot", "command", "coproc", "dash", "doas", "env", "eval", "exec",
-    "find", "flock", "function", "ionice", "ksh", "nice", "nohup", "parallel", "script", "setsid", "sh", "ssh",
-    "stdbuf", "strace", "su", "sudo", "time", "timeout", "trap", "unshare", "watch", "xargs", "zsh",
+    "alias", "ash", "bash", "builtin", "busybox", "bwrap", "chroot", "chrt", "command", "coproc", "dash", "doas", "env",
+    "eval", "exec", "fakeroot", "find", "flock", "function", "ionice", "ksh", "nice", "nohup", "numactl", "parallel",
+    "pkexec", "proot", "runuser", "script", "setpriv", "setsid", "sh", "ssh", "stdbuf", "strace", "su", "sudo",
+    "systemd-run", "taskset", "time", "timeout", "trap", "unbuffer", "unshare", "watch", "xargs", "zsh",
 })  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def readings_of(line: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
         return
     for command in commands:
         yield from _readings(command.words, depth)
-        bare = tuple(word for word in (_VARIABLES.sub("", word) for word in command.bare) if word)
+        bare = tuple(word for word in command.bare if word)
         if bare != command.words:  # all that is put in may be empty
             yield from _readings(bare, depth)
 
@@ -99,6 +100,7 @@ class _Scanner:
         self._bares: list[str] = []
         self._is_plain = True  # the word so far has no expansion
         self._first_is_plain = True
+        self._both_at = -1  # how many words of the command stand before its `&>`
 
     def read(self) -> bool:
         """Return whether the line could be read to its end."""
@@ -117,6 +119,7 @@ class _Scanner:
             self._at += 1
             if letter == "&" and self._line[self._at : self._at + 1] == ">":
                 self._end_word()  # the output and the errors, both into a file
+                self._both_at = len(self._words)
             elif letter == closing or letter in _ENDS or letter == ")":
                 self._end_command()
                 if letter == closing:
@@ -181,7 +184,9 @@ class _Scanner:
             inside._at = begin + 1
             self._read_inside(inside, ")")
             self._at = inside._at
-        elif self._line[begin : begin + 1] in {"{", "'", '"', "["} and not _VARIABLE.match(self._line, begin - 1):
+        elif (name := _VARIABLE.match(self._line, begin)) is not None:
+            self._at = name.end()
+        elif self._line[begin : begin + 1] in {"{", "'", '"', "["}:
             raise _Unclear
         text = self._line[begin - 1 : self._at]
         self._word, self._is_plain = (self._word or "") + text, False
@@ -248,6 +253,9 @@ class _Scanner:
 
     def _end_command(self) -> None:
         self._end_word()
+        if 0 <= self._both_at < len(self._words) - _REDIRECTED:
+            raise _Unclear  # a plain shell takes the `&` for an end, and what stands behind the file for a command
         if self._words and not (self._first_is_plain and self._words[0] in _HEADERS):
             self.found.append(Command(tuple(self._words), self._first_is_plain, tuple(self._bares)))
         self._words, self._bares, self._is_plain, self._first_is_plain = [], [], True, True
+        self._both_at = -1

@@ -30,9 +30,13 @@ from perdure.errors import PatternInvalid
 Kind = Literal["path", "shell", "url", "text"]
 
 _PATTERN: Final = re.compile(r"([^\s()]+)\((.+)\)", re.DOTALL)
-_SIGNS: Final = re.compile(r"(\*\*|\*|\{workspace\})")
+_REDIRECTION: Final = re.compile(r"\d*[<>][<>&|]?")  # as a word
+_DOUBLES: Final = re.compile(r"\d*[<>]&")  # what stands behind it is a number
+_WRITES: Final = re.compile(r"\d*(?:>[>&|]?|<>)")
+_BELOW: Final = r"(?!\S*(?:\.\.|[$`]))"  # in a command: what may lead out of the folder in front is not below it
 _HOLE: Final = re.compile(r"\{\w+\}")
 _DOT: Final = re.compile(r"%2e", re.IGNORECASE)
+_FULL_STOPS: Final = str.maketrans("\u3002\uff0e\uff61", "...")  # as names of hosts are read
 _PORTS: Final = {"http": 80, "https": 443}
 _ANY: Final = frozenset({"*", "**"})
 _SHELLS: Final = frozenset({"execute_shell", "execute_shell_popen"})
@@ -143,7 +147,9 @@ def _expression(rule: str, text: str, workspace: str, kind: Kind, *, is_deny: bo
     root = _normal(workspace)
     slash_too = is_deny and kind != "path"  # there a slash is a letter like others
     signs = {"**": ".*", "*": ".*" if slash_too else "[^/]*", "{workspace}": re.escape("" if root == "/" else root)}
-    parts = _SIGNS.split(text)
+    if kind == "shell" and not is_deny:
+        signs |= {"/**": f"/{_BELOW}\\S*", "/*": f"/{_BELOW}[^/\\s]*"}
+    parts = re.split(f"({'|'.join(map(re.escape, sorted(signs, key=len, reverse=True)))})", text)
     made = "".join(signs.get(part) or ("" if part in signs else re.escape(part)) for part in parts)
     if kind == "path" and text.endswith("/**"):
         made = made.removesuffix("/.*") + "(?:/.*)?"  # the folder itself, too
@@ -177,7 +183,7 @@ def _subjects_of(names: frozenset[str], arguments: Mapping[str, Any], workspace:
     """Return what is to be allowed: at least one thing."""
     kind = _kind_of(names)
     if kind == "shell":
-        return _commands(str(arguments.get("command_line", "")))
+        return _commands(str(arguments.get("command_line", "")), workspace)
     if kind == "url":
         url, denied = _address(str(arguments.get("url", "")))
         return (_Subject(url, kind, (url,), (url, denied, denied.rstrip("/"))),)
@@ -192,25 +198,49 @@ def _subjects_of(names: frozenset[str], arguments: Mapping[str, Any], workspace:
     return (_Subject(text, "text", (text,), (text,)),)
 
 
-def _commands(line: str) -> tuple[_Subject, ...]:
+def _commands(line: str, workspace: str) -> tuple[_Subject, ...]:
     """Return the commands of a line; one that is denied in any reading stands for the whole line."""
-    denied = tuple(spelling for words in readings_of(line) for spelling in _spellings(words))
+    denied = tuple(dict.fromkeys(spelling for words in readings_of(line) for spelling in _denied_as(words)))
     whole = (line, *denied)
     commands = commands_of(line)
     if not commands:
         return (_Subject(line, "shell", (), whole),)
     return tuple(
-        _Subject(" ".join(command.words), "shell", _allowed_as(command), whole if place == 0 else ())
+        _Subject(" ".join(command.words), "shell", _allowed_as(command, workspace), whole if place == 0 else ())
         for place, command in enumerate(commands)
     )
 
 
-def _allowed_as(command: Command) -> tuple[str, ...]:
-    """Return how a command is looked for in `allow`; paths in it are taken for what they are."""
-    if not command.is_known:
+def _allowed_as(command: Command, workspace: str) -> tuple[str, ...]:
+    """Return how a command is looked for in `allow`; paths in it are taken for what they are.
+
+    What writes a file outside of the workspace, or one that nobody can name before it runs, is more than the program.
+    """
+    signs = zip(command.words, command.words[1:], strict=False)
+    if not command.is_known or any(_WRITES.fullmatch(sign) and not _is_within(to, workspace) for sign, to in signs):
         return ()
-    first, *rest = command.words
-    return _spellings((first, *(_normal(word) if word.startswith("/") else word for word in rest)))
+    return _spellings(_plain(command.words))
+
+
+def _denied_as(words: tuple[str, ...]) -> Iterable[str]:
+    """Return how a reading of a line is looked for in `deny`: as it stands, with plain paths, without redirections."""
+    pairs = zip(("", *words), words, strict=False)
+    bare = tuple(word for sign, word in pairs if not (_REDIRECTION.fullmatch(word) or _DOUBLES.fullmatch(sign)))
+    for reading in (words, _plain(words), _plain(bare or words)):
+        yield from _spellings(reading)
+
+
+def _plain(words: tuple[str, ...]) -> tuple[str, ...]:
+    first, *rest = words
+    return (first, *(_normal(word) if word.startswith("/") else word for word in rest))
+
+
+def _is_within(file: str, workspace: str) -> bool:
+    """Whether a redirection to `file` writes nothing but a file of the workspace, or into the void."""
+    if file in {"/dev/null", "-"} or file.isdecimal():
+        return True
+    is_named = not file.startswith("~") and not set(file) & set("$`*?[{")
+    return is_named and _normal(posixpath.join(workspace, file)).startswith(f"{_normal(workspace)}/")
 
 
 def _spellings(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -223,7 +253,7 @@ def _address(url: str) -> tuple[str, str]:
     """Return an address in its plain spelling, and the same without user and port; one that is none as it is."""
     try:
         parts = urlsplit(url.strip())
-        host, port = (parts.hostname or "").rstrip("."), parts.port
+        host, port = (parts.hostname or "").translate(_FULL_STOPS).rstrip("."), parts.port
     except ValueError:
         return url, url
     user, has_user, _ = parts.netloc.rpartition("@")

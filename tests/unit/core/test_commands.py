@@ -60,6 +60,7 @@ def test_a_line_is_taken_apart(line, commands):
         "a ${x:-'b}",
         "$'\\x73udo' x",
         "a $[1]",
+        "a &> out b",
     ],
 )
 def test_what_cannot_be_read_for_sure_is_unclear(line):
@@ -101,6 +102,10 @@ def test_a_command_whose_name_is_an_expansion_is_not_known(line):
         "cat <<EOF\nsudo x\nEOF",
         "echo $(echo `sudo x`)",
         "trap 'sudo x' EXIT",
+        "${X}sudo x",
+        'su$X"do" x',
+        "su$1do x",
+        "setpriv --nnp sudo x",
     ],
 )
 def test_what_is_denied_is_found_in_every_reading(line):

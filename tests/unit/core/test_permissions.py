@@ -129,6 +129,8 @@ def test_each_path_of_a_call_counts():
         ("https://docs.python.org./private/x", "deny"),
         ("https://me@docs.python.org:8443/private/x", "deny"),
         ("https://[::1", "ask"),
+        ("https://docs\u3002python.org/private/x", "deny"),
+        ("https://docs.python\uff0eorg/3", "allow"),
     ],
 )
 def test_an_address_is_compared_as_it_is_meant(url, expected):
@@ -155,11 +157,61 @@ def test_an_address_is_compared_as_it_is_meant(url, expected):
         ("npm run build --now", "ask"),
         ("cat /data/x", "allow"),
         ("cat /data/../etc/passwd", "ask"),
+        ("cat /data/x /etc/passwd", "ask"),
+        ("cat /data/x/$Y", "ask"),
+        ("cat docs/x", "allow"),
+        ("cat docs/x.txt", "allow"),
+        ("cat docs/../../etc/passwd", "ask"),
+        ("cat docs/{x,../y}", "ask"),
+        ("cat docs/x docs/y", "ask"),
+        ("head -n5 docs/x", "allow"),
+        ("head -n5 docs/..", "ask"),
+        ("make --file={workspace}/x", "allow"),
+        ("make --file={workspace}/../x", "ask"),
+        ("ls &> out rm x", "ask"),
     ],
 )
 def test_a_program_is_allowed_as_it_is_named_and_nothing_beside_it(line, expected):
     """Not another of that name, not with another environment, not what cannot be read."""
-    assert expected == shell(line, allow=("ls:**", "npm run build", "cat:/data/**"))
+    patterns = (
+        "ls:**",
+        "npm run build",
+        "cat:/data/**",
+        "cat:docs/**",
+        "head:-n5 docs/*",
+        "make:--file={workspace}/**",
+    )
+    assert expected == shell(line.replace("{workspace}", ROOT), allow=patterns)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("git log > out", "allow"),
+        ("git log 2>&1 >> {workspace}/a/out", "allow"),
+        ("git log 2> /dev/null >&2", "allow"),
+        ("git apply < /data/patch", "allow"),
+        ("git log > /etc/x", "ask"),
+        ("git log >> ../x", "ask"),
+        ("git log 2> {workspace}/../x", "ask"),
+        ("git log >| ~/.bashrc", "ask"),
+        ("git log &> $HOME/x", "ask"),
+        ("git log >& a*", "ask"),
+        ("git log <> /x", "ask"),
+    ],
+)
+def test_a_program_that_is_allowed_writes_no_file_elsewhere(line, expected):
+    """What the shell writes for it lies in the workspace; a pattern of a program is none of any file."""
+    assert expected == shell(line.replace("{workspace}", ROOT), allow=("git:**",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["cat /etc/x", "cat //etc/x", "cat /usr/../etc/x", "cat < /etc/x", "cat 2>&1 < /etc/../etc/x", "/bin/cat /etc/x"],
+)
+def test_a_path_is_denied_however_it_is_written(line):
+    """Without what leads up and down again, and also where the shell opens it for the program."""
+    assert "deny" == shell(line, allow=("*",), deny=("cat:/etc/**",))
 
 
 @pytest.mark.parametrize(
