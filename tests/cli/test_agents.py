@@ -38,6 +38,10 @@ def test_a_goal_is_planned_worked_on_and_verified(perdure, service, here):
     code, out, _ = perdure("show", "note", "--json")
     shown = json.loads(out)
     assert (shown["status"], shown["tokens_in"] > 0) == ("succeeded", True)
+    actions = [json.loads(line) for line in perdure("log", "note", "--kind", "action_settled")[1].splitlines()]
+    turns = {line["id"]: line["key"] for line in actions if line["action"] == "think"}
+    asked = {line["key"]: turns[line["parent"]] for line in actions if "parent" in line}
+    assert {"call 1.1": "turn 1", "call 1.2": "turn 1", "call 3.1": "turn 3", "call 3.2": "turn 3"} == asked
     code, out, err = perdure(*order(service, "--yes"))  # the same order again
     assert (0, RESULT, False) == (code, out.splitlines()[-1], "nothing limits" in err)
     assert len(service.requests()) == len({request["key"] for request in service.requests()})

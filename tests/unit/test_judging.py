@@ -108,6 +108,14 @@ def test_an_ordinary_history_is_not_complained_of():
             [(4, "outcome")],
         ),
         ([intent("A", "verifiable", parent="M"), intent("N", paid=True)], [(3, "outcome")]),
+        (
+            [
+                intent("A", "verifiable", parent="M"),
+                settled("A", 2, outcome="in_doubt"),
+                intent("N", paid=True),
+            ],
+            [],
+        ),
         ([BACK[1]], [(2, "rollback")]),
         ([BACK[0], BACK[0]], [(3, "rollback")]),
         ([BACK[0], e.ProgramCalled(attempt=1)], [(3, "rollback")]),

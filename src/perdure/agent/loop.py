@@ -135,7 +135,14 @@ async def _act(task: Task, move: Act) -> Outcome:
         else:
             move.keep(memory, result)
 
-    using = task.using(key=plain_text(move.key), timeout_s=move.timeout_s, effect=move.effect, reserve=move.reserve)
+    using = task.using(
+        key=plain_text(move.key),
+        timeout_s=move.timeout_s,
+        effect=move.effect,
+        reserve=move.reserve,
+    )
+    if move.asked_by is not None:
+        using = using.asked_by(*move.asked_by)
     if move.on_failure == "leave":
         return Succeeded(await using.act(move.tool, then=keep, **move.arguments))
     outcome = await using.act_outcome(move.tool, then=keep, **move.arguments)

@@ -16,7 +16,7 @@ from perdure.agent.checks import FAILING
 from perdure.agent.kit import Kit
 from perdure.agent.memory import plain
 from perdure.agent.permits import Permits, permits
-from perdure.agent.thinking import request_of
+from perdure.agent.thinking import THINK, request_of
 from perdure.errors import ArgumentsUnfit
 from perdure.model import chat
 from perdure.model.move import Act, AskAll, Judge, Move, PolicyView, Remember, Say, Together
@@ -47,11 +47,16 @@ def thought(view: PolicyView, kit: Kit) -> Iterator[Move]:
             "offers": memory["offers"],
             "temperature": temperature,
         },
-        key=f"turn {turn}",
+        key=turn_key(turn),
         keep=keep,
         on_failure="leave",
         reserve=model.estimate(request_of(memory["messages"].plain(), memory["offers"].plain(), "", temperature)),
     )
+
+
+def turn_key(turn: int | str) -> str:
+    """Return the key of the request of a turn."""
+    return f"turn {turn}"
 
 
 def message_of(said: Mapping[str, Any], turn: int) -> dict[str, Any]:
@@ -152,4 +157,5 @@ def act_of(view: PolicyView, kit: Kit, place: int, call: Call) -> Act:
         into=("messages", place, "results", call["id"]),
         keep=keep,
         effect=kit.effects.get(tool.name),
+        asked_by=(THINK, turn_key(str(call["id"]).partition(".")[0])),
     )

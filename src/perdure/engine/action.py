@@ -416,6 +416,9 @@ async def _intend(session: Session, work: Work) -> None:
         )
     if tool.paid:
         intent = msgspec.structs.replace(intent, reserve=work.options.reserve)
+    if work.options.asked_by is not None:
+        asking = document.keyed.get(resume.key_of(*work.options.asked_by))
+        intent = msgspec.structs.replace(intent, parent=asking.action if asking is not None else "")
     work.intent = session.put(intent, blobs=work.arguments.blobs)
     is_guarded = call.effect.retry in GUARDED
     if is_guarded:

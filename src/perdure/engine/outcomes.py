@@ -58,6 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     is_undo: bool = False  # set by the engine: the call takes another one back
     reserve: Cost = NO_COST  # the most that the call may cost
+    asked_by: tuple[str, str] | None = None  # (tool, key) of the call that asked for this one
 
 
 class Work(msgspec.Struct, kw_only=True):

@@ -100,7 +100,8 @@ class Task(Handle):
         `key`: found again by (tool name, key) while the branch lives. `fresh`: never answered by a loose outcome.
         `result_type`: what the result is rebuilt to. `effect`, `name`: instead of the tool's own. `reserve`: the most
         that the call of a paid tool may cost; it counts as spent until the call has said what it did cost, and where it
-        is killed it stays spent. Raises UsageError.
+        is killed it stays spent. `using(…).asked_by(tool, key)` says whose result asks for the call: its `parent` in the
+        log. Raises UsageError.
         """
         if key:
             key = redact_text(check_key(key))
@@ -282,6 +283,13 @@ class Using:
         self._session = session
         self._lap = lap
         self._options = options
+
+    def asked_by(self, tool: str, key: str) -> Using:
+        """Return this with one more setting: which call's result asks for this one, as a reply of a model does.
+
+        The log names that call as its `parent`. One that does not stand on this branch is not named.
+        """
+        return Using(self._session, self._lap, msgspec.structs.replace(self._options, asked_by=(tool, key)))
 
     @overload
     async def act(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...

@@ -52,6 +52,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: Literal["keep", "leave"] = "keep"
     reserve: Cost = NO_COST  # of a paid call: the most that it may cost
     timeout_s: float | None = None
+    asked_by: tuple[str, str] | None = None  # (tool, key) of the request whose reply asks for it
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):

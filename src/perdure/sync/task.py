@@ -259,6 +259,10 @@ class Using:
         self._portal = portal
         self._inner = inner
 
+    def asked_by(self, tool: str, key: str) -> Using:
+        """As of `perdure.Task.using`."""
+        return Using(self._portal, self._inner.asked_by(tool, key))
+
     @overload
     def act(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
     @overload

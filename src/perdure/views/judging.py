@@ -169,14 +169,19 @@ class Judge:
         self._judge_key(seq, intent, name)
         if self._rollback is not None:
             self._judge_undo(seq, self._rollback, intent, name)
-        if intent.paid and (
-            asked := [one.tool for one in self._open.values() if one.parent and not one.effect.is_free]
-        ):
-            self._report(seq, "outcome", f"{name} was asked while calls that it asked for are open: {', '.join(asked)}")
+        asked = [one for one in self._open.values() if one.parent and self._is_unanswered(one)] if intent.paid else []
+        if asked:
+            named = ", ".join(one.tool for one in asked)
+            self._report(seq, "outcome", f"{name} was asked while calls that a model has asked for are open: {named}")
         self._judge_references(seq, bytes(intent.arguments), name)
         self._open[intent.action] = intent
         if not intent.effect.is_free:
             self._effects[intent.action] = _Effect(intent, seq)
+
+    def _is_unanswered(self, intent: e.ActionIntended) -> bool:
+        """Whether it has an effect, and nothing is said of it on this branch: one in doubt the model is told of."""
+        effect = self._effects.get(intent.action)
+        return effect is not None and not effect.outcome and self._stands_on(effect.seq)
 
     def _judge_key(self, seq: int, intent: e.ActionIntended, name: str) -> None:
         """A key belongs to one call; an equal call that is made anew after a failure goes out under it again."""

@@ -8,7 +8,7 @@ import pytest
 import perdure
 from perdure.engine import outcomes
 from perdure.errors import EffectNotAnchored, KeyMissing, KeyReused
-from perdure.model.entry import ActionSettled
+from perdure.model.entry import ActionIntended, ActionSettled
 from perdure.model.outcome import Failed
 from tests.worlds import Play, Stop, World, counted
 
@@ -466,3 +466,18 @@ def test_an_effect_behind_a_checkpoint_is_not_sent_again():
         world.live(Play(program))
     world.live(Play(program))
     assert [0, 1, 2] == sent
+
+
+def test_a_call_names_the_call_that_asked_for_it():
+    """By the id of the action that stands under that tool and key on this branch; of one that is not there, nothing."""
+    world = World()
+    read, send = counted([]), counted([], effect="irreversible", name="send")
+
+    async def program(task):
+        await task.using(key="turn").act(read, 1)
+        await task.using(key="a").asked_by("read", "turn").act(send, 2)
+        await task.using(key="b").asked_by("read", "other").act(send, 3)
+
+    world.live(Play(program))
+    turn, asked, other = [one.payload for one in world.journal() if isinstance(one.payload, ActionIntended)]
+    assert (turn.action, "", "") == (asked.parent, other.parent, turn.parent)
