@@ -100,8 +100,8 @@ class Task(Handle):
         `key`: found again by (tool name, key) while the branch lives. `fresh`: never answered by a loose outcome.
         `result_type`: what the result is rebuilt to. `effect`, `name`: instead of the tool's own. `reserve`: the most
         that the call of a paid tool may cost; it counts as spent until the call has said what it did cost, and where it
-        is killed it stays spent. `using(…).asked_by(tool, key)` says whose result asks for the call: its `parent` in the
-        log. Raises UsageError.
+        is killed it stays spent. `using(…).asked_by(tool, key)` says whose result asks for the call: its `parent` in
+        the log. Raises UsageError.
         """
         if key:
             key = redact_text(check_key(key))
