@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import inspect
 import math
 from collections import Counter
@@ -289,7 +290,9 @@ class Using:
 
         The log names that call as its `parent`. One that does not stand on this branch is not named.
         """
-        return Using(self._session, self._lap, msgspec.structs.replace(self._options, asked_by=(tool, key)))
+        made = copy.copy(self)  # of its own class: in a replay no tool may be called
+        made._options = msgspec.structs.replace(self._options, asked_by=(tool, key))
+        return made
 
     @overload
     async def act(self, tool: Tool[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...

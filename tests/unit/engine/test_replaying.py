@@ -72,10 +72,14 @@ def test_a_program_with_every_kind_of_step_is_replayed_equal_and_no_tool_is_call
         await task.check("read", len(task.state["read"]) == 2)
         await task.note("half way", at=task.now())
         await task.fact("six is read")
-        got = await task.using(key="k").act(send, 7)
+        got = await task.using(key="k").asked_by("read", "").act(send, 7)
         async with task.edit(count={"ids": 1}) as state:
             state["id"] = task.new_id()
-        await task.checkpoint("end")
+        await task.checkpoint("end", then=lambda state: state.update(ended=True))
+        await task.check("ended", task.state["ended"], then=lambda state: state.update(checked=True))
+        await task.note("that is all", then=lambda state: state.update(said=True))
+        with pytest.raises(perdure.CheckFailed):
+            await task.check("too much", False, then=lambda state: state.update(asked=True))
         return {"got": got, "by chance": task.random()}
 
     world.live(Play(program))
