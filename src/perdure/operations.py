@@ -6,6 +6,7 @@ lets go. Nothing here prints.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -27,11 +28,13 @@ from perdure.engine.runtime import Runtime
 from perdure.errors import (
     ActionUnknown,
     ProgramNotImportable,
+    QuestionNotOpen,
     TaskBusy,
     TaskFinished,
     Unsupported,
     UsageError,
 )
+from perdure.limits import MESSAGE_BYTES_MAX
 from perdure.logs.copying import Copier
 from perdure.logs.scroll import LogFiles, folder_of, remove_set
 from perdure.model.budget import Budget
@@ -230,18 +233,35 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
 async def answer(runtime: Runtime, name: str, text: str, message_id: str, question: str = "") -> tuple[str, bool]:
     """Answer what a task waits for; return that, and whether the answer is on record already (as `tell`).
 
-    `question`: its key or number, where more than one is open. Raises QuestionUnclear, QuestionNotOpen; NothingAsked
-    where no word can help, with the line that can; UsageError for an empty text, TaskFinished.
+    `question`: its key or number, where more than one is open. Where an answer to an agent allows other calls that wait
+    as well, their questions are answered by it too. Raises QuestionUnclear, QuestionNotOpen; NothingAsked where no word
+    can help, with the line that can; UsageError for an empty text, TaskFinished.
     """
+    from perdure.agent.permits import spread
+
     message = _message(message_id, "answer", text)
     summary = await _find_unfinished(runtime.store, name)
-    key, question = address(await load_fold(runtime.store, summary.task), question)
-    message = msgspec.structs.replace(message, key=key)
+    fold = await load_fold(runtime.store, summary.task)
+    key, asked = address(fold, question)
+    words = spread(message.text, key, fold).items()
+    first, *others = (msgspec.structs.replace(message, key=one, text=word) for one, word in words)
+    is_written = await _hand_in(runtime, summary.task, first)
+    answered = [asked]
+    for number, other in enumerate(others, 1):
+        with contextlib.suppress(QuestionNotOpen):  # somebody has answered that one meanwhile
+            await _hand_in(runtime, summary.task, msgspec.structs.replace(other, id=f"{message_id}.{number}"))
+            answered.append(fold.document.asking[other.key])
+    return "; ".join(answered), is_written
+
+
+async def _hand_in(runtime: Runtime, task: str, message: Message) -> bool:
+    """Write an answer: True when it is on record, False when it waits for whoever works on the task."""
     try:
-        return await runtime.say(summary.task, message), True
+        await runtime.say(task, message)
     except TaskBusy:
-        await runtime.leave(summary.task, message)
-    return question, False
+        await runtime.leave(task, message)
+        return False
+    return True
 
 
 async def settle(runtime: Runtime, name: str, action: str, outcome: Outcome | None) -> str:
@@ -370,6 +390,11 @@ def default_workspace(place: str, name: str) -> str:
 def _message(message_id: str, what: str, text: str) -> Message:
     if not text.strip():
         raise UsageError("say something: the text is empty")
+    if (size := len(text.encode("utf-8", "surrogateescape"))) > MESSAGE_BYTES_MAX:
+        raise UsageError(
+            f"the text has {size} bytes, of which {MESSAGE_BYTES_MAX} at most can be told; put it into a file of the "
+            "workspace and tell where it is"
+        )
     return storable_message(Message(id=message_id, what=what, text=redact_text(text)))
 
 

@@ -118,6 +118,18 @@ def test_y_n_to_the_first_of_several_calls_covers_the_others_of_the_reply() -> N
     assert ["ada", "bob", "eve"] == done
 
 
+def test_y_n_answers_what_waits_behind_it_and_keeps_the_rest_for_later() -> None:
+    """The call before it is still asked; what waits behind is answered at once, and counts as granted."""
+    scene = scene_of("ada", "bob", "eve", then=("kim", "lee", "max"))
+    scene.ask()
+    answer(scene, "y -4", "2")
+    assert ['Allow ap_send(to="ada")'] == texts(scene)
+    answer(scene, "n")
+    with pytest.raises(perdure.NeedsHuman, match="max"):
+        resume(scene)
+    assert ["bob", "eve", "kim", "lee"] == done
+
+
 @pytest.mark.parametrize("number", range(1, 14))
 def test_killed_after_an_approval_each_call_is_made_once_at_most(number: int) -> None:
     """Whatever append is the last: what was approved runs, what was not does not, and an unsure one asks a person."""

@@ -49,3 +49,19 @@ def test_answers_in_reverse_order_reach_their_calls_over_two_kills(perdure, spaw
     assert [] == service.problems()
     assert len(service.requests()) == len({request["key"] for request in service.requests()})
     assert 0 == perdure("verify", "t")[0]
+
+
+def test_one_answer_may_say_yes_to_several_calls_that_wait(perdure, service, here):
+    """`y -2`, with or without quotes: nothing is asked any more, so a timer goes on with the task."""
+    given = ("--model", "openai:gpt-5-mini", "--base-url", service.base_url, "--prompt-strategy", "one_shot")
+    for name, words in (("t", ("y -2",)), ("u", ("Y", "-2"))):
+        for file in ("old.txt", "new.txt"):
+            (here / "ws" / file).touch()
+        assert 3 == perdure("run", "Tidy up", *given, "--workspace", "ws", "--name", name)[0]
+        code, out, err = perdure("answer", name, *words, "--question", "1")
+        assert 0 == code, err
+        assert ("old.txt" in out, "new.txt" in out, f"next: perdure resume {name}" in out) == (True, True, True)
+        code, _, err = perdure("answer", name, "y")
+        assert (2, True) == (code, "all that it has asked is answered" in err and f"perdure resume {name}" in err)
+        code, _, err = perdure("resume", "--all", "--due")
+        assert (0, []) == (code, list((here / "ws").iterdir())), err

@@ -1,5 +1,6 @@
 """run and resume ask on the terminal what a task waits for; what is left there is exit 3, as without a terminal."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,20 +8,11 @@ import subprocess
 
 import pytest
 
+from tests.agent.modelserver import ModelServer
 from tests.cli.conftest import COMMAND, ROOT
+from tests.cli.test_approvals import tidies
 from tests.cli.test_talking import add_program
 
-PERMITTED = '''
-
-@perdure.program
-async def permitted(task):
-    """Ask for three calls, as the agent does: `y -2` to the first covers the second."""
-    texts = {"permit 1.0 a": "Allow a?", "permit 1.1 b": "Allow b?", "permit 1.2 c": "Allow c?"}
-    if task.answers.get("permit 1.0 a") == "y -2":
-        del texts["permit 1.1 b"]
-    said = await task.ask_all(texts)
-    return [said["permit 1.0 a"], "covered", said["permit 1.2 c"]]
-'''
 pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no terminals here")
 
 
@@ -35,7 +27,8 @@ def typing(here):
                 [*COMMAND, *arguments], cwd=here, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
                 stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
-            with process:
+            with process, contextlib.ExitStack() as ending:
+                ending.callback(process.kill)  # one that waits for a line that nobody types would be waited for
                 os.write(person, "".join(f"{line}\n" for line in lines).encode())
                 if stops:
                     said = b""
@@ -129,10 +122,13 @@ def test_a_bad_pattern_starts_nothing(perdure, here):
     assert "no tasks" in perdure("list", "--all")[1]
 
 
-def test_calls_that_an_answer_allows_as_well_are_not_asked(typing, here):
-    """`y -2` to the first of three calls covers the second; the third is asked, and the task goes on."""
-    with (here / "programs.py").open("a", encoding="utf-8") as file:
-        file.write(PERMITTED)
-    code, out, err = typing("run", "--program", "programs.py:permitted", "--name", "t", lines=["y -2", "n"])
-    assert (0, ["y -2", "covered", "n"]) == (code, json.loads(out[out.index("[") :]))
-    assert (1, 0, 1) == (err.count("Allow a?"), err.count("Allow b?"), err.count("Allow c?"))
+def test_calls_that_an_answer_allows_as_well_are_not_asked(typing, here, monkeypatch):
+    """`y -2` to the first of two calls of the agent covers the second, and the task goes on."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
+    (here / "ws").mkdir()
+    for name in ("old.txt", "new.txt"):
+        (here / "ws" / name).touch()
+    with ModelServer(tidies) as server:
+        given = ("--model", "openai:x", "--base-url", server.base_url, "--prompt-strategy", "one_shot")
+        code, _, err = typing("run", "Tidy up", *given, "--workspace", "ws", "--name", "t", lines=["y -2"])
+    assert (0, 1, []) == (code, err.count("answer (an empty line"), list((here / "ws").iterdir())), err

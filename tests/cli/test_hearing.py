@@ -48,7 +48,7 @@ def test_a_call_that_is_made_again_says_so():
     started = {"action": "a", "tool": "ask"}
     assert [] == lines_of(("action_started", {**started, "attempt": 1}))
     [line] = lines_of(("action_started", {**started, "attempt": 2}))
-    assert "ask is called again: what was shown of it before is abandoned" == line
+    assert "ask is called again; what was shown of it before, if anything, is abandoned" == line
 
 
 def test_the_events_of_a_killed_call_are_told_as_such():
@@ -73,4 +73,8 @@ def test_the_events_of_a_killed_call_are_told_as_such():
     assert DEAD == world.live(Play(program), death=death, hooks=[hook])
     hearing = Hearing()
     assert "so it begins" == world.live(Play(program), hooks=[hook])
-    assert ["| so it begins", "ask is called again: what was shown of it before is abandoned", "| so it begins"] == told
+    assert [
+        "| so it begins",
+        "ask is called again; what was shown of it before, if anything, is abandoned",
+        "| so it begins",
+    ] == told

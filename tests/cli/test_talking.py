@@ -124,3 +124,31 @@ def test_of_two_answers_to_a_running_task_the_first_counts(perdure, spawn, here)
     out, _ = running.communicate(timeout=30)
     sizes = {"colour": "red", "size": "S" if ended[0][0] == 0 else "XL"}
     assert sizes == json.loads(out)["result"]
+
+
+def test_a_question_of_several_lines_is_shown_as_such_and_copied_as_one(perdure, here):
+    """Lines to type and errors stay one line each, whatever a question holds; `show` has all of it."""
+    with (here / "programs.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "@perdure.program\nasync def several(task):\n"
+            "    return await task.ask_all({'fruit': 'which fruit?\\n1. apple\\n2. pear', 'size': 'which size?'})\n"
+        )
+    code, _, err = perdure("run", "--program", "programs.py:several", "--name", "t")
+    flat = "which fruit? 1. apple 2. pear"
+    assert (3, True) == (code, f"question: [1] {flat}; [2] which size?; next:" in err)
+    code, _, err = perdure("answer", "t", "pear")
+    assert (2, f"  perdure answer t TEXT --question 1   # {flat}") == (code, err.splitlines()[1])
+    assert f"which fruit?\n{' ' * 15}1. apple\n{' ' * 15}2. pear\n" in perdure("show", "t")[1]
+    code, _, err = perdure("run", "--program", "programs.py:several", "--name", "u", "--unattended")
+    assert (1, True) == (code, f"failed: nobody is there to answer: {flat}; which size?" in err)
+    code, _, err = perdure("answer", "u", "pear")
+    assert (2, True) == (code, "to open it again: perdure resume u --again" in err)
+
+
+def test_a_text_that_is_too_long_is_refused_with_a_way(perdure, here):
+    """Exit 2, and nothing is written."""
+    add_program(here)
+    perdure("run", "--program", "programs.py:talker", "--name", "t")
+    for verb in ("tell", "answer"):
+        code, _, err = perdure(verb, "t", "ä" * 40_000)
+        assert (2, True) == (code, "80000 bytes" in err and "put it into a file of the workspace" in err)

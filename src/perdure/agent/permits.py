@@ -17,12 +17,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, Final
 
 import msgspec
 
 from perdure.agent.settings import AgentSettings
+from perdure.core.fold import Fold
 from perdure.core.permissions import Permissions, Verdict, digest_of_call, judge
+from perdure.core.questions import open_questions
 from perdure.limits import QUESTION_VALUE_BYTES
 from perdure.model.chat import Call, Result
 from perdure.model.ids import cut_text
@@ -85,6 +88,24 @@ def read_answer(text: str) -> Said:
     if yes is not None and yes[1] != "0":
         return Said(is_yes=True, further=max(0, int(yes[1] or 1) - 1))
     return Said(is_yes=False, word="" if _NO.fullmatch(text) else text.strip())
+
+
+def spread(text: str, key: str, fold: Fold) -> dict[str, str]:
+    """Return what an answer to the question `key` of a task says to each question that is open, by key.
+
+    Of an agent `y -N` says yes to the N - 1 calls behind its own as well, in the order in which they were asked. What
+    it allows beyond them goes with the last. So no call waits behind a word that has allowed it.
+    """
+    driver = fold.ledger.driver
+    if driver is None or driver.kind != "agent" or not key.startswith(PREFIX):
+        return {key: text}
+    said, waiting = read_answer(text), open_questions(fold.document, fold.ledger)
+    others = (one.key for one in dropwhile(lambda one: one.key != key, waiting) if one.key != key)
+    behind = [other for other in others if other.startswith(PREFIX)][: said.further]
+    if not behind:
+        return {key: text}
+    words, left = dict.fromkeys([key, *behind], "y"), said.further - len(behind)
+    return words | {behind[-1]: f"y -{left + 1}"} if left else words
 
 
 class _Weighing:

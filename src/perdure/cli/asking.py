@@ -13,11 +13,13 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from perdure.cli.terminal import complain
+from perdure.core.questions import Open, open_questions
+from perdure.engine.ending import next_line
+from perdure.engine.loading import load_fold
 from perdure.errors import NeedsHuman, NothingAsked, QuestionNotOpen
 
 if TYPE_CHECKING:
     from perdure.cli.session import Session
-    from perdure.core.questions import Open
     from perdure.engine.runtime import Runtime
 
 _BYTES_MAX = 64 * 1024  # of one line: more than a terminal hands over
@@ -48,35 +50,22 @@ async def work_and_ask(session: Session, name: str, work: Work, again: Work) -> 
 async def ask_here(session: Session, task: str) -> bool:
     """Ask all that the task waits for, one after the other; return whether it can go on now.
 
-    Calls that `y -N` allows beyond its own are not asked.
+    What is answered meanwhile is not asked: by somebody else, or by an answer that says yes to several calls.
     """
-    from perdure.agent.permits import PREFIX, read_answer
-
-    is_complete, granted = True, 0
-    questions = await _waited_for(session.runtime, task)
-    for question in questions:
-        is_permit = question.key.startswith(PREFIX)
-        if is_permit and granted > 0:
-            granted -= 1
-            continue
+    later: set[str] = set()  # keys of the questions that were left
+    while True:
+        fold = await load_fold(session.runtime.store, task)
+        waiting = open_questions(fold.document, fold.ledger) if fold.ledger.question_keys else ()
+        question = next((one for one in waiting if one.key not in later), None)
+        if question is None:
+            return fold.ledger.status != "needs_human"
         text = await _answer_to(session, question)
-        if not text:
-            is_complete = False
-            if text is None:
-                break
-            continue
-        await _hand_in(session.runtime, task, question, text)
-        if is_permit:
-            granted += read_answer(text).further
-    return is_complete and bool(questions)
-
-
-async def _waited_for(runtime: Runtime, task: str) -> tuple[Open, ...]:
-    from perdure.core.questions import open_questions
-    from perdure.engine.loading import load_fold
-
-    fold = await load_fold(runtime.store, task)
-    return open_questions(fold.document, fold.ledger) if fold.ledger.question_keys else ()
+        if text is None:
+            return False
+        if text:
+            await _hand_in(session.runtime, task, question, text)
+        else:
+            later.add(question.key)
 
 
 async def _hand_in(runtime: Runtime, task: str, question: Open, text: str) -> None:
@@ -118,9 +107,6 @@ async def _read_line(stopping: asyncio.Event) -> str | None:
 
 async def _as_it_stands(runtime: Runtime, needed: NeedsHuman) -> NeedsHuman:
     """Return the error that says what the task waits for now, after some of it was answered."""
-    from perdure.engine.ending import next_line
-    from perdure.engine.loading import load_fold
-
     fold = await load_fold(runtime.store, needed.task)
     if fold.ledger.status != "needs_human":
         return needed

@@ -29,7 +29,7 @@ class Hearing:
                 whole, self._heard[action] = _cut(self._heard.get(action, "") + str(fields.get("text", "")))
                 yield from (_MARK + line for line in whole)
             case "action_started" if fields.get("attempt", 1) > 1:
-                yield f"{fields['tool']} is called again: what was shown of it before is abandoned"
+                yield f"{fields['tool']} is called again; what was shown of it before, if anything, is abandoned"
             case "action_settled" if action in self._heard:
                 rest = self._heard.pop(action).rstrip()
                 if rest:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ID_SHOWN = 8
 _REASON_SHOWN = 60
+_INDENTED = "\n" + " " * 15  # a further line of a field
 
 
 class ListOptions(StoreOptions, frozen=True, kw_only=True):
@@ -228,7 +229,7 @@ def _say_show(shown: Show) -> None:
         if text:
             say(f"  {title:<12} {text}")
     for question in shown.questions:
-        say(f"  {f'question {question.number}':<12} {question.text}")
+        say(f"  {f'question {question.number}':<12} {_INDENTED.join(question.text.splitlines())}")
         if len(shown.questions) > 1:
             say(f"  {'':<12} perdure answer {shlex.quote(shown.name)} TEXT --question {shlex.quote(question.name)}")
     for pending in shown.pending:

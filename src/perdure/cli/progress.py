@@ -12,6 +12,7 @@ from perdure.cli.terminal import complain, is_live, status
 from perdure.logs.plain import moment
 
 _TEXT_MAX: Final = 160
+_CUT_SHORT: Final = "asyncio.exceptions.CancelledError"  # what a call fails with that a person has stopped
 _BETWEEN: Final = frozenset({"action_settled", "action_found"})  # the next event follows at once
 _RULES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "checkpoint_marked": lambda fields: f"checkpoint: {fields.get('name')}",
@@ -76,6 +77,8 @@ class Progress:
         tool, outcome = str(fields["tool"]), fields["outcome"]
         self._settled += 1
         _, began = self._running.pop(fields["action"], ("", 0.0))
+        if str(fields.get("error", "")).startswith(_CUT_SHORT):
+            return f"{tool} was cut short" + (", and may have happened" if outcome == "in_doubt" else "")
         if outcome != "succeeded":
             return f"{tool} {outcome}" + (f": {fields['error']}" if fields.get("error") else "")
         took = f" ({(time.monotonic() - began) * 1000:.0f} ms)" if began else ""

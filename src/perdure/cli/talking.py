@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from perdure.cli.moving import open_for, say_done
 from perdure.cli.options import TaskOptions, taking, wait_for
@@ -12,6 +14,8 @@ from perdure.cli.options import TaskOptions, taking, wait_for
 if TYPE_CHECKING:
     from perdure.ports import Store
 
+_COUNT: Final = re.compile(r"-\d{1,6}\Z")
+_YES: Final = frozenset({"y", "yes"})
 _HEARD_WITHIN_S: Final = 2.0
 _LOOK_EVERY_S: Final = 0.05
 
@@ -34,6 +38,20 @@ class AnswerOptions(TalkOptions, frozen=True, kw_only=True):
     question: Annotated[
         str, typer.Option("--question", metavar="QUESTION", help="Which one: its number or key (`perdure show`).")
     ] = ""
+
+
+class AnswerCommand(TyperCommand):
+    """`answer`, which takes the `-N` of an unquoted `y -N` for what it is."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's own type
+        """Put it to its `y`."""
+        words: list[str] = []
+        for arg in args:
+            if words and _COUNT.match(arg) and words[-1].lower() in _YES:
+                words[-1] += f" {arg}"
+            else:
+                words.append(arg)
+        return super().parse_args(ctx, words)
 
 
 @taking(AnswerOptions)

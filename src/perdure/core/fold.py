@@ -171,7 +171,7 @@ def _question_answered(fold: Fold, header: Header, payload: e.QuestionAnswered, 
         fold.document.changed = header.seq
         if not questions.note_answered(fold.document, fold.ledger, payload):
             return  # it waits for something else or for others too, or was paused meanwhile
-    _set_status(fold, header.at, "running", "answered")
+    _set_status(fold, header.at, "running", questions.ANSWERED)
     reckoning.note_answer(fold.document, fold.ledger)
 
 

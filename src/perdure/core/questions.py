@@ -8,6 +8,7 @@ Not what a task waits for without having asked (`awaiting.py`). Called by fold, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,8 @@ from perdure.model import entry as e
 from perdure.model.document import Document
 from perdure.model.ids import cut_text
 from perdure.model.ledger import Ledger
+
+ANSWERED: Final = "answered"  # why a task is running that has waited for people
 
 
 class Open(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,8 +90,13 @@ def told(questions: Iterable[Open]) -> str:
     """Return what is asked in one line: the text of the only question, or the beginnings of several, with numbers."""
     several = tuple(questions)
     if len(several) == 1:
-        return several[0].text
-    return "; ".join(f"[{one.number}] {cut_text(one.text, QUESTION_GIST_BYTES)}" for one in several)
+        return in_one_line(several[0].text)
+    return "; ".join(f"[{one.number}] {cut_text(in_one_line(one.text), QUESTION_GIST_BYTES)}" for one in several)
+
+
+def in_one_line(text: str) -> str:
+    """Return a question without its line ends: what a person may copy into a shell stays one line."""
+    return " ".join(filter(None, map(str.strip, text.splitlines())))
 
 
 def _described(document: Document, key: str) -> Open:

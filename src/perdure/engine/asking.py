@@ -18,7 +18,7 @@ from perdure.codec import values
 from perdure.codec.redact import cut_redacted, redact_text
 from perdure.core import awaiting, questions
 from perdure.core.fold import Fold
-from perdure.engine.ending import answer_lines, next_line, tell_stopped
+from perdure.engine.ending import answer_lines, next_line, resume_line, tell_stopped
 from perdure.engine.loops import current_place
 from perdure.engine.session import Session
 from perdure.errors import LimitExceeded, NothingAsked, QuestionNotOpen, QuestionUnclear, StopRequested, UsageError
@@ -49,7 +49,7 @@ async def ask_all(session: Session, texts: Mapping[str, str], wait_s: float) -> 
         return {key: answers[key] for key in texts}
     key, text = next(iter(missing.items()))
     if session.world.rules.unattended:
-        raise StopRequested(session.task, "question", "; ".join(missing.values()), key)
+        raise StopRequested(session.task, "question", "; ".join(map(questions.in_one_line, missing.values())), key)
     asked = StopRequested(session.task, "question", text, key)
     if wait_s <= 0 and len(missing) == 1:
         raise asked  # written when all that runs has come to its end
@@ -95,6 +95,8 @@ def address(fold: Fold, question: str) -> tuple[str, str]:
         raise QuestionUnclear(ledger.name, answer_lines(ledger.name, asked))
     if asked:
         return asked[0].key, asked[0].text
+    if ledger.reason == questions.ANSWERED:
+        raise NothingAsked(ledger.name, "all that it has asked is answered", resume_line(ledger.name))
     command = next_line(fold) if ledger.status == "needs_human" else f"perdure tell {shlex.quote(ledger.name)} TEXT"
     raise NothingAsked(ledger.name, f"{ledger.status} {ledger.reason}".strip(), command)
 

@@ -44,7 +44,8 @@ async def stop_at_limit(session: Session, text: str, raise_to: str) -> NeedsHuma
 
 async def _ask_or_fail(session: Session, asked: e.QuestionAsked) -> None:
     if session.world.rules.unattended:
-        await fail(session, asked.question, asked.budget)
+        nobody = "nobody is there to answer: " if asked.reason == "question" else ""
+        await fail(session, nobody + asked.question, asked.budget)
     session.put(asked)
     await session.commit()
     tell_stopped(session)
@@ -204,7 +205,7 @@ def answer_line(name: str, asked: tuple[questions.Open, ...]) -> str:
 def answer_lines(name: str, asked: tuple[questions.Open, ...]) -> tuple[str, ...]:
     """Return how each of these questions is answered, with its text behind."""
     word = shlex.quote(name)
-    texts = (cut_redacted(one.text, QUESTION_GIST_BYTES) for one in asked)
+    texts = (cut_redacted(questions.in_one_line(one.text), QUESTION_GIST_BYTES) for one in asked)
     return tuple(
         f"perdure answer {word} TEXT --question {shlex.quote(one.name)}   # {text}"
         for one, text in zip(asked, texts, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from perdure.errors.base import PerdureError
@@ -322,7 +323,12 @@ class TaskFinished(UsageError):
     def __init__(self, task: str, status: str) -> None:
         self.task = task
         self.status = status
-        super().__init__(f"task {task!r} has ended ({status}): nothing more is done in it; start another")
+        way = (
+            f"; to open it again: perdure resume {shlex.quote(task)} --again"
+            if status == "failed"
+            else "; start another"
+        )
+        super().__init__(f"task {task!r} has ended ({status}): nothing more is done in it{way}")
 
 
 class BranchLeft(UsageError):

@@ -210,7 +210,7 @@ def test_an_answer_that_is_killed_anywhere_is_given_once(where, number):
             first = DEAD
     is_there = world.fold().ledger.status == "running"
     if is_there:
-        with pytest.raises(NothingAsked, match="running answered"):
+        with pytest.raises(NothingAsked, match="all that it has asked is answered"):
             say(world, "answer", WORD)
     else:
         assert DEAD == first

@@ -151,7 +151,7 @@ def test_a_second_answer_is_refused_with_the_reason():
     with pytest.raises(perdure.NeedsHuman):
         world.live(Play(one_question))
     say(world, "answer", "red")
-    with pytest.raises(NothingAsked, match="running answered"):
+    with pytest.raises(NothingAsked, match="all that it has asked is answered"):
         say(world, "answer", "blue")
     assert "got red" == world.live(Play(one_question))
     with pytest.raises(perdure.TaskFinished):
