@@ -7,9 +7,9 @@
 | it failed in any other way | no | no |
 | it was cancelled, or settled by somebody else | does not count | |
 
-The windows are part of the fold: `note_…` is called by `core/fold.py` and `core/reckoning.py` only. `judge` says what
-has changed; `engine/outcomes.py` writes that behind the outcome that changed it. A tool that has a provider is judged
-with it. Not the breaker of a provider, which is the process's (`core/breaker.py`).
+The windows are part of the fold: `note_…` is called by `core/entry_rules.py` and `core/reckoning.py` only. `judge` says
+what has changed; `engine/outcomes.py` writes that behind the outcome that changed it. A tool that has a provider is
+judged with it. Not the breaker of a provider, which is the process's (`core/breaker.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What document and ledger keep for recovery: counts, signatures, advice, strategies, lessons. Part of the fold.
 
-Each function is called by `core/fold.py` for one kind of entry. `core/recovery.py` reads what stands here, and nothing
-else; the meaning of the fields is that of `model/ledger.py`.
+Each function is called by `core/entry_rules.py` for one kind of entry. `core/recovery.py` reads what stands here, and
+nothing else; the meaning of the fields is that of `model/ledger.py`.
 """
 
 from __future__ import annotations

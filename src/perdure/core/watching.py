@@ -1,7 +1,7 @@
 """Shows the stuck detector (`core/stuck.py`) each settled action as the fold has it. Part of the fold.
 
 Here stands what of an action is shown: marks of what it has written, and where in declared batch work it stood. Called
-by `core/fold.py` for the kinds of entries that matter.
+by `core/entry_rules.py` for the kinds of entries that matter.
 """
 
 from __future__ import annotations

@@ -291,7 +291,7 @@ class Using:
         The log names that call as its `parent`. One that does not stand on this branch is not named.
         """
         made = copy.copy(self)  # of its own class: in a replay no tool may be called
-        made._options = msgspec.structs.replace(self._options, asked_by=(tool, key))
+        made._options = msgspec.structs.replace(self._options, asked_by=(tool, key))  # noqa: SLF001 - of its own class
         return made
 
     @overload

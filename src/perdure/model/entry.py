@@ -421,50 +421,14 @@ class SnapshotTaken(_Payload, frozen=True, kw_only=True):
 
 
 Payload = (
-    TaskStarted
-    | TaskForked
-    | LeaseClaimed
-    | TaskResumed
-    | ProgramCalled
-    | TaskPausedEntry
-    | TaskParkedEntry
-    | QuestionAsked
-    | QuestionAnswered
-    | MessageReceived
-    | TaskTakenOver
-    | TaskHandedBack
-    | TaskSucceeded
-    | TaskFailedEntry
-    | TaskCancelledEntry
-    | ActionIntended
-    | ActionSettled
-    | ActionReleased
-    | ActionReused
-    | StateEdited
-    | PlanAdopted
-    | PositionMoved
-    | CheckpointMarked
-    | StepBegan
-    | CheckJudged
-    | ValuesDrawn
-    | FilesCaptured
-    | NoteWritten
-    | FactStated
-    | StateMigrated
-    | FailureObserved
-    | DecisionTaken
-    | StrategyChosen
-    | LessonLearned
-    | StuckNoticed
-    | HealthChanged
-    | WaitBegan
-    | RollbackBegan
-    | RollbackAbandoned
-    | RolledBackEntry
-    | WorkspaceRestored
-    | SnapshotTaken
-    | BudgetSet
-)
+    TaskStarted | TaskForked | LeaseClaimed | TaskResumed | ProgramCalled | TaskPausedEntry | TaskParkedEntry
+    | QuestionAsked | QuestionAnswered | MessageReceived | TaskTakenOver | TaskHandedBack | TaskSucceeded
+    | TaskFailedEntry | TaskCancelledEntry | ActionIntended | ActionSettled | ActionReleased | ActionReused
+    | StateEdited | PlanAdopted | PositionMoved | CheckpointMarked | StepBegan | CheckJudged | ValuesDrawn
+    | FilesCaptured | NoteWritten | FactStated | StateMigrated | FailureObserved | DecisionTaken | StrategyChosen
+    | LessonLearned | StuckNoticed | HealthChanged | WaitBegan | RollbackBegan | RollbackAbandoned | RolledBackEntry
+    | WorkspaceRestored | SnapshotTaken | BudgetSet
+)  # fmt: skip
 
 
 def start_of(payload: object) -> TaskStarted | None:

@@ -73,7 +73,7 @@ def journal():
 # --- every kind -----------------------------------------------------------------------------------------------------
 def test_every_kind_of_entry_has_its_rule():
     """None is passed over in silence."""
-    assert {kind for _, _, kind in KINDS} == set(folding._RULES)
+    assert {kind for _, _, kind in KINDS} == set(folding.RULES)
 
 
 def test_an_unknown_kind_is_refused_and_leaves_the_fold_as_it_was(journal):
