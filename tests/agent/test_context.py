@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import perdure
-from perdure.agent.context import BYTES_PER_TOKEN, size_of
+from perdure.agent.context import BYTES_PER_TOKEN, LOW, size_of
 from perdure.codec import values
 from perdure.model import entry as e
 from perdure.model.chat import ModelReply, ModelRequest
@@ -87,6 +89,23 @@ def test_a_prompt_that_is_too_long_is_condensed_and_never_sent_again_as_it_was()
     too_long = [request for request in sent if not form_of(request) and size_of(request.messages) > 6_000]
     assert 0 < len(too_long) < 30
     assert len({digest(request) for request in too_long}) == len(too_long)
+
+
+def test_the_model_is_warned_each_time_that_the_budget_comes_to_an_end() -> None:
+    """Once when most of it is used, and once more where it was raised and most of that is used."""
+    scene = Scene(speaks, tools=[page])
+    agent, goal = scene.agent, "read all pages"
+
+    def warnings() -> int:
+        return sum(message["text"] == LOW for message in scene.memory["messages"])
+
+    first, raised = "actions=12, soft=50%", "actions=24, soft=75%"
+    with pytest.raises(perdure.NeedsHuman, match="budget"):
+        scene.world.do(lambda runtime: runtime.run(agent, "job", goal=goal, args=agent.arguments(), budget=first))
+    assert 1 == warnings()
+    with pytest.raises(perdure.NeedsHuman, match="budget"):
+        scene.world.do(lambda runtime: runtime.resume("job", agent, budget=raised))
+    assert 2 == warnings()
 
 
 def digest(request: ModelRequest) -> str:

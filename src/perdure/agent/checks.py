@@ -12,6 +12,12 @@ GOAL: Final = "the goal is reached"
 FAILING: Final = "the calls of a turn bring something"
 ENDING: Final = "replies come to an end"
 ALL: Final = frozenset({GOAL, FAILING, ENDING})
+_NEEDED: Final = {
+    "file_exists": ("path",),
+    "text_contains": ("path", "text"),
+    "json_valid": ("path",),
+    "command_succeeds": ("command",),
+}
 
 
 def checks_of(memory: Mapping[str, Any]) -> dict[str, str]:
@@ -25,8 +31,17 @@ def checks_of(memory: Mapping[str, Any]) -> dict[str, str]:
     return {str(title): text_of(check) for title, check in pairs if isinstance(check, Mapping)}
 
 
+def as_made(check: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a check as it can be made: what does not say what to look for is left to a judge."""
+    needed = _NEEDED.get(check.get("kind", "judged"), ())
+    if all(str(check.get(name, "")).strip() for name in needed):
+        return check
+    return {"kind": "judged", "criterion": check.get("criterion", "")}
+
+
 def text_of(check: Mapping[str, Any]) -> str:
     """Return a check in words, as it is made."""
+    check = as_made(check)
     match check.get("kind", "judged"):
         case "file_exists":
             return f"there is {check.get('path', '')!r} in the workspace"

@@ -20,7 +20,7 @@ from perdure.agent.kit import Kit
 from perdure.agent.looking import look
 from perdure.agent.memory import plain
 from perdure.agent.prompts import judging
-from perdure.agent.turns import act_of, permitted
+from perdure.agent.turns import SHELL, act_of, finding_of, permitted
 from perdure.model.move import Act, Judge, Move, PolicyView, Remember
 
 CUT: Final = "Your answer was cut off at its greatest length. Go on from there, more briefly."
@@ -113,11 +113,13 @@ def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
 
 
 def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapping[str, Any]) -> Iterator[Move]:
-    """Find out, by the first of these; a command needs the permission of any other."""
+    """Find out, by the first of these; a command needs the permission of any other, and may have been run just now."""
     number, into = claim["id"], ("claim", "finding")
     kind = check.get("kind", "judged")
-    if kind == "command_succeeds" and "execute_shell" in kit.tools:
-        call = {"id": f"check {number}", "name": "execute_shell", "arguments": {"command_line": check["command"]}}
+    if kind == "command_succeeds" and SHELL in kit.tools:
+        if (ran := _just_run(view, kit, check["command"])) is not None:
+            yield Remember(change=partial(_keep_run, ran=plain(ran)))
+        call = {"id": f"check {number}", "name": SHELL, "arguments": {"command_line": check["command"]}}
         found = yield from permitted(view, kit, [call])
         for refused in found.refused.values():
             yield Remember(change=partial(_keep_refusal, why=refused.get("failed", {}).get("message", "")))
@@ -136,11 +138,31 @@ def _with(act: Act, *, keep: Any, into: tuple[str | int, ...]) -> Act:  # noqa: 
     return Act(tool=act.tool, arguments=act.arguments, key=act.key, into=into, keep=keep, effect=act.effect)
 
 
+def _just_run(view: PolicyView, kit: Kit, command: str) -> Mapping[str, Any] | None:
+    """Return what a command has come to that was run in the newest two replies, where nothing was changed since."""
+    replies = (message for message in reversed(view.memory["messages"]) if message["role"] == "assistant")
+    for message in islice(replies, 2):
+        for call in reversed(message.get("calls", ())):
+            tool = kit.tools.get(call["name"])
+            if tool is None or tool.effect.is_free:
+                continue
+            ran = view.memory.get("ran", {})
+            is_it = ran.get("call") == call["id"] and _line_of(call["arguments"]) == command.strip()
+            return ran if is_it else None
+    return None
+
+
+def _line_of(arguments: Mapping[str, Any]) -> str:
+    """Return the command that a call has run in the workspace, as checks are."""
+    return str(arguments["command_line"]).strip() if not arguments.get("working_dir") else ""
+
+
 def _keep_exit(memory: Memory, result: Mapping[str, Any]) -> None:
-    passed = result["exit_code"] == 0
-    tail = str(result["output"])[-500:].strip()
-    reason = "the command ends with 0" if passed else f"the command ends with {result['exit_code']}: {tail}"
-    memory["claim"]["finding"] = {"passed": passed, "reason": reason}
+    memory["claim"]["finding"] = finding_of(result)
+
+
+def _keep_run(memory: Memory, ran: Mapping[str, Any]) -> None:
+    memory["claim"]["finding"] = {"passed": ran["passed"], "reason": ran["reason"]}
 
 
 def _keep_refusal(memory: Memory, why: str) -> None:

@@ -55,7 +55,8 @@ def opened(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
         memory["ahead"] = {}
         memory["heard"] = heard
         memory.setdefault("turn", 0)
-        memory.pop("claim", None)
+        for gone in ("claim", "is_warned"):
+            memory.pop(gone, None)
 
     yield Remember(change=change)
 
@@ -98,11 +99,13 @@ def renewed(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
             memory["offers"], memory["hidden"] = offers, hidden
 
         yield Remember(change=change)
-    if view.is_budget_low and not view.memory.get("is_warned"):
+    is_low = view.is_budget_low
+    if is_low != view.memory.get("is_warned", False):
 
         def warn(memory: Memory) -> None:
-            memory["is_warned"] = True
-            memory["messages"].append(Message(role="user", text=LOW))
+            memory["is_warned"] = is_low  # no longer, where it was raised: it may come to an end again
+            if is_low:
+                memory["messages"].append(Message(role="user", text=LOW))
 
         yield Remember(change=warn)
 

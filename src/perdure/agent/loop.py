@@ -9,11 +9,12 @@ resumed agent decides its next move from there. Uses the engine as any program w
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Any, assert_never
 
 from perdure.engine.task import Task
 from perdure.errors import LimitExceeded
-from perdure.limits import AGENT_MOVES_MAX
+from perdure.limits import AGENT_MOVES_MAX, QUESTIONS_MAX
 from perdure.model.failure import ErrorRecord
 from perdure.model.ids import plain_text
 from perdure.model.move import (
@@ -80,7 +81,7 @@ async def _make(task: Task, move: Move) -> Outcome | None:
         case Ask(question=question):
             return Succeeded(await task.ask(question))
         case AskAll(questions=questions):
-            await task.ask_all(questions)
+            await task.ask_all(dict(islice(questions.items(), QUESTIONS_MAX)))  # the others when these are answered
         case Say(text=text, key=key):
             await say(task, text, key)
         case Finish():

@@ -13,7 +13,7 @@ import msgspec
 from perdure.agent import results
 from perdure.agent.memory import plain
 from perdure.model.chat import Offer
-from perdure.model.ids import plain_text
+from perdure.model.ids import make_name
 from perdure.model.move import AskAll, Checkpoint, Move, PolicyView, Remember
 
 NAME_MAX: Final = 80  # letters of a checkpoint's name
@@ -56,6 +56,8 @@ def complaint(call: Call, offer: Offer) -> str:
     for what, names in (("are missing", missing), ("are not known", unknown), ("are of the wrong type", wrong)):
         if names:
             return f"arguments {what}: {', '.join(names)}; it takes {', '.join(properties) or 'none'}"
+    if call["name"] in ASKING and not all(map(_says_something, given.values())):
+        return "a question without words, or without anything to choose from, can be answered by nobody"
     return ""
 
 
@@ -85,7 +87,7 @@ def noted(view: PolicyView, place: int, call: Call) -> Iterator[Move]:
             listed = "\n".join(f"- {item}" for item in memory.get("todo", ())) or "nothing is on the list"
             yield results.given(place, {call["id"]: results.text(listed)})
         case _:
-            name = plain_text(arguments["name"].strip())[:NAME_MAX] or "checkpoint"
+            name = make_name(arguments["name"][:NAME_MAX]) or "checkpoint"
             said = {call["id"]: results.text(f"marked {name!r}")}
             yield Checkpoint(name=name, change=lambda memory: results.put(memory, place, said))
 
@@ -114,6 +116,10 @@ def _answer(call: Call, answer: str) -> str:
     if call["name"] == "ask_choice" and said.isdecimal() and 1 <= int(said) <= len(choices):
         return str(choices[int(said) - 1])
     return answer
+
+
+def _says_something(value: object) -> bool:
+    return bool(value.strip() if isinstance(value, str) else plain(value))
 
 
 def _fits(value: object, schema: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from perdure.tools import Tool
 from perdure.tools.builtin.shown import shown
 from perdure.tools.offering import fit
 
+SHELL: Final = "execute_shell"
 SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
 
 Call = Mapping[str, Any]
@@ -147,8 +148,10 @@ def act_of(view: PolicyView, kit: Kit, place: int, call: Call) -> Act:
     hidden = {"workspace": view.workspace, "settings": settings}
     given = fit(tool, call["arguments"]) | {name: hidden[name] for name in tool.parameters if name in hidden}
 
-    def keep(memory: Any, result: object) -> None:  # noqa: ANN401 - a view of the state
+    def keep(memory: Any, result: Any) -> None:  # noqa: ANN401 - a view of the state, and what the tool brings
         results.put(memory, place, {call["id"]: results.text(shown(result, SHOWN_MAX))})
+        if tool.name == SHELL:
+            memory["ran"] = {"call": call["id"], **finding_of(result)}
 
     return Act(
         tool=tool,
@@ -159,3 +162,11 @@ def act_of(view: PolicyView, kit: Kit, place: int, call: Call) -> Act:
         effect=kit.effects.get(tool.name),
         asked_by=(THINK, turn_key(str(call["id"]).partition(".")[0])),
     )
+
+
+def finding_of(ran: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the end of a command says, where a check asks whether it succeeds."""
+    passed = ran["exit_code"] == 0
+    tail = str(ran["output"])[-500:].strip()
+    reason = "the command ends with 0" if passed else f"the command ends with {ran['exit_code']}: {tail}"
+    return {"passed": passed, "reason": reason}

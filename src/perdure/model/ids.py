@@ -40,6 +40,13 @@ def check_name(name: str, what: str = "name") -> str:
     return name
 
 
+def make_name(text: str, size_max: int = NAME_BYTES_MAX) -> str:
+    """Return a name made of any text: one line, no control characters, at most `size_max` bytes; "" of nothing."""
+    letters = (" " if unicodedata.category(letter) == "Cc" else letter for letter in plain_text(text))
+    line = " ".join("".join(letters).split())
+    return line.encode()[:size_max].decode("utf-8", "ignore").strip()
+
+
 def check_key(key: str) -> str:
     """Return `key` if an action can be found again by it: any text that UTF-8 can hold, up to `KEY_BYTES_MAX`."""
     check_text(key, "key")

@@ -109,7 +109,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskAll(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask people several things at once, by key; the answers are seen in the view's `answers`."""
+    """Ask people several things at once, by key; the answers are seen in the view's `answers`.
+
+    Of very many the first are asked; the move is made again while answers are missing.
+    """
 
     questions: Mapping[str, str]
 

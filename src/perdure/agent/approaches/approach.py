@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+from perdure.agent.checks import as_made
 from perdure.agent.kit import Kit
 from perdure.model.chat import Offer
 from perdure.model.move import Move, PolicyView
@@ -43,8 +44,7 @@ class Approach(Protocol):
 
 def goal_check(memory: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return how it is known whether the goal is reached; a judge decides where nothing else was found."""
-    found: Mapping[str, Any] = memory["ahead"].get("goal_check", {})
-    return found
+    return as_made(memory["ahead"].get("goal_check", {}))
 
 
 def step_check(memory: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -52,4 +52,4 @@ def step_check(memory: Mapping[str, Any]) -> Mapping[str, Any]:
     title = memory.get("step", "")
     steps = memory["ahead"].get("steps", ())
     none: Mapping[str, Any] = {}
-    return next((step["check"] for step in steps if step["title"] == title), none)
+    return as_made(next((step["check"] for step in steps if step["title"] == title), none))

@@ -11,10 +11,12 @@ from perdure.agent.kit import Kit
 from perdure.agent.memory import plain
 from perdure.agent.people import offer_of
 from perdure.agent.prompts import planner
-from perdure.model.ids import plain_text
+from perdure.limits import NAME_BYTES_MAX
+from perdure.model.ids import make_name
 from perdure.model.move import AdoptPlan, BeginStep, Move, PolicyView, Remember
 
 TITLE_MAX: Final = 120  # letters of a step
+TITLE_BYTES_MAX: Final = NAME_BYTES_MAX - 20  # a number may come behind it
 REPLAN_MAX: Final = 5  # plans that the model may ask for, on one branch
 
 STEP_DONE: Final = offer_of(
@@ -45,7 +47,7 @@ def hold(memory: Any, steps: Sequence[Mapping[str, Any]], check: Mapping[str, An
     steps, titles = plain(steps), list[str]()
     taken = {*memory.get("done", ()), *checks.ALL}  # what was verified before is not what is planned now
     for step in steps:
-        title = plain_text(" ".join(step["title"].split()))[:TITLE_MAX] or "step"
+        title = make_name(step["title"][:TITLE_MAX], TITLE_BYTES_MAX) or "step"
         titles.append(_free(title, {*titles, *taken}))
     memory["ahead"]["steps"] = [
         {"title": title, "check": step.get("check", {})} for title, step in zip(titles, steps, strict=True)

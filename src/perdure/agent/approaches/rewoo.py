@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from perdure.agent.asking import Question, asked
 from perdure.agent.kit import Kit
+from perdure.agent.memory import plain
 from perdure.agent.prompts import blueprint
 from perdure.model.chat import Offer
 from perdure.model.move import Move, PolicyView, Remember
@@ -16,7 +17,7 @@ MANNER: Final = (
     "All calls were planned beforehand and are made for you; you see what each has brought. Say what follows from it "
     "for the goal. Only where something is missing call a tool yourself. Call `finish` when the goal is reached."
 )
-EVIDENCE: Final = re.compile(r"#(E\d+)")
+EVIDENCE: Final = re.compile(r"#(E\d+)(?!\w)", re.IGNORECASE)
 
 
 class Rewoo:
@@ -39,10 +40,8 @@ class Rewoo:
 
             messages = blueprint(view)
             yield asked(view, kit, Question(form="blueprint", messages=messages, key=f"plan {number}"), keep)
-        run: Mapping[str, Any] = ahead.get("run", {})
-        for errand in ahead["errands"]:
-            if errand["id"] not in run:
-                yield Remember(change=lambda memory: _set_out(memory, errand))  # noqa: B023 - only the first is made
+        if len(ahead.get("run", ())) < len(ahead["errands"]):
+            yield Remember(change=_set_out)
 
     def claims(self, view: PolicyView) -> str:  # noqa: ARG002 - always
         """Return "goal"."""
@@ -52,36 +51,42 @@ class Rewoo:
         """Change nothing: the model goes on by itself."""
 
 
-def _set_out(memory: Any, errand: Mapping[str, Any]) -> None:  # noqa: ANN401 - a view of the state
-    """Write the call of an errand as a reply, what stands for earlier ones replaced by what they brought."""
+def _set_out(memory: Any) -> None:  # noqa: ANN401 - a view of the state
+    """Write the call of the next errand as a reply, what stands for earlier ones replaced by what they brought."""
+    run = memory["ahead"].setdefault("run", [])  # ids of the calls, in the order of the errands
+    errand = memory["ahead"]["errands"][len(run)]
     memory["turn"] += 1
-    call = f"{memory['turn']}.1"
-    arguments = _filled(memory, errand["arguments"])
-    memory["ahead"].setdefault("run", {})[errand["id"]] = call
+    call, missing = f"{memory['turn']}.1", list[str]()
+    made = {"id": call, "name": errand["tool"], "arguments": _filled(memory, plain(errand["arguments"]), missing)}
+    if missing:
+        made["problem"] = f"it hangs on {', '.join(dict.fromkeys(missing))}, which has brought nothing"
+    run.append(call)
     memory["messages"].append(
-        {
-            "role": "assistant",
-            "text": f"{errand['id']}: {errand['why']}",
-            "calls": [{"id": call, "name": errand["tool"], "arguments": arguments}],
-            "results": {},
-        }
+        {"role": "assistant", "text": f"{errand['id']}: {errand['why']}", "calls": [made], "results": {}}
     )
 
 
-def _filled(memory: Any, value: Any) -> Any:  # noqa: ANN401 - a view of the state; any JSON
-    """Return a value of an argument with "#E1" replaced by what that errand has brought."""
+def _filled(memory: Any, value: Any, missing: list[str]) -> Any:  # noqa: ANN401 - a view of the state; any JSON
+    """Return a value of an argument with "#E1" replaced by what that errand has brought; note what has not."""
     if isinstance(value, str):
-        return EVIDENCE.sub(lambda found: _brought(memory, found[1], found[0]), value)
-    if isinstance(value, Mapping):
-        return {key: _filled(memory, item) for key, item in cast("Mapping[str, Any]", value).items()}
-    if hasattr(value, "__iter__"):
-        return [_filled(memory, item) for item in value]
+        return EVIDENCE.sub(lambda found: _brought(memory, found, missing), value)
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {key: _filled(memory, item, missing) for key, item in members.items()}
+    if isinstance(value, list):
+        return [_filled(memory, item, missing) for item in value]
     return value
 
 
-def _brought(memory: Any, errand: str, otherwise: str) -> str:  # noqa: ANN401 - a view of the state
-    call = memory["ahead"].get("run", {}).get(errand)
+def _brought(memory: Any, found: re.Match[str], missing: list[str]) -> str:  # noqa: ANN401 - a view of the state
+    """Return what the newest errand of that number has brought; what is the number of none stays as it is."""
+    number, ahead = found[1].upper(), memory["ahead"]
+    numbers = [errand["id"].strip().lstrip("#").upper() for errand in ahead["errands"]]
+    if number not in numbers:
+        return found[0]
+    calls = [call for one, call in zip(numbers, ahead["run"], strict=False) if one == number]
     for message in memory["messages"]:
-        if call is not None and call in message.get("results", {}):
-            return str(message["results"][call].get("text", otherwise))
-    return otherwise
+        if calls and "text" in message.get("results", {}).get(calls[-1], {}):
+            return str(message["results"][calls[-1]]["text"])
+    missing.append(number)
+    return found[0]

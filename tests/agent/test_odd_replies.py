@@ -1,0 +1,188 @@
+"""What no model should say and some do: nothing of it stops a task for good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perdure
+from perdure.agent.approaches.planning import TITLE_MAX
+from perdure.limits import NAME_BYTES_MAX, QUESTIONS_MAX
+from perdure.model.chat import ModelReply, ModelRequest
+from tests.agent.scenes import APPROVED, JUDGED, Scene, fills, form_of, planned, says
+from tests.agent.test_turns import last_results, say
+from tests.worlds import World
+
+ODD = [
+    "ends with a blank where it is cut, " * 9,
+    "😀" * TITLE_MAX,
+    "a\0b\x1b[2J",
+    "two\nlines\u2028three",
+    "",
+    " ",
+    "x" * (TITLE_MAX - 1) + " y",
+    "y" * 79 + " z",
+]
+
+
+@perdure.tool(effect="irreversible", name="od_ring")
+def ring(place: str) -> str:
+    """Ring a bell."""
+    return f"rang {place}"
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_any_text_makes_a_name_of_a_step_and_of_a_checkpoint(name: str) -> None:
+    """Cut, on one line, without control characters; two that are alike are told apart."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned(name, name)
+        if form_of(request):
+            return APPROVED
+        is_first = not any(message.get("calls") for message in request.messages)
+        return says("", ("checkpoint", {"name": name})) if is_first else says("done")
+
+    scene = Scene(speaks, prompt_strategy="plan_execute")
+    assert scene.live() == "done"
+    document = scene.world.fold().document
+    marks = [mark.name for mark in document.checkpoints if mark.reason == "program"]
+    assert (2, 1) == (len(set(document.plan)), len(marks))
+    assert all(len(one.encode()) <= NAME_BYTES_MAX and one.isprintable() and one for one in (*document.plan, *marks))
+
+
+def test_more_questions_than_can_be_asked_at_once_are_asked_in_several_goes() -> None:
+    """Of a reply that asks so often, and of one that calls so much that needs a permission."""
+    many = QUESTIONS_MAX + 1
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        match sum(bool(message.get("calls")) for message in request.messages):
+            case 0:
+                return says("", *(("ask_user", {"question": f"q{number}"}) for number in range(many)))
+            case 1:
+                return says("", *(("od_ring", {"place": f"{number}"}) for number in range(many)))
+            case _:
+                return says("done")
+
+    scene = Scene(speaks, tools=[ring], continuous=False)
+    for asked in (many, QUESTIONS_MAX, many, QUESTIONS_MAX):
+        scene.ask()
+        questions = scene.world.fold().document.asking
+        assert (QUESTIONS_MAX if asked == many else 1) == len(questions)
+        for key in questions:
+            answer(scene.world, key)
+    assert scene.live() == "done"
+    assert [f"rang {number}" for number in range(many)] == last_results(scene)
+
+
+def answer(world: World, key: str) -> None:
+    """Be the person: say yes."""
+    from perdure import operations
+
+    world.do(lambda runtime: operations.answer(runtime, "job", "y", f"yes {key}", question=key))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("ask_user", {"question": ""}),
+        ("ask_yes_no", {"question": " \n"}),
+        ("ask_choice", {"question": "Which?", "choices": []}),
+    ],
+)
+def test_a_question_that_nobody_can_answer_is_not_asked(asked: tuple[str, Mapping[str, Any]]) -> None:
+    """The model is told so."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says("", asked) if len(request.messages) == 2 else says("done")
+
+    scene = Scene(speaks)
+    assert scene.live() == "done"
+    assert "can be answered by nobody" in str(scene.model.requests[1].messages[-1])
+
+
+@pytest.mark.parametrize(
+    "check", [{"kind": "command_succeeds"}, {"kind": "text_contains", "path": "note.txt"}, {"kind": "file_exists"}]
+)
+def test_a_check_that_does_not_say_what_to_look_for_is_left_to_a_judge(
+    check: Mapping[str, Any], tmp_path: Path
+) -> None:
+    """An empty command succeeds always, and an empty text stands in every file."""
+    (tmp_path / "note.txt").write_text("hello")
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("write it", check=check)
+        return APPROVED if form_of(request) else says("done")
+
+    scene = Scene(speaks, workspace=tmp_path, prompt_strategy="plan_execute")
+    assert scene.live() == "done"
+    assert ["plan", "turn", "verdict", "verdict"] == scene.forms
+
+
+def test_errands_of_the_same_number_are_all_made_and_none_is_made_of_nothing() -> None:
+    """The newest of them is meant from there on; what hangs on one that has failed is told to the model instead."""
+    made: list[str] = []
+
+    @perdure.tool(effect="pure", name="od_read")
+    def read(name: str) -> str:
+        """Read."""
+        if name == "nowhere":
+            raise FileNotFoundError(name)
+        made.append(name)
+        return f"<{name}>"
+
+    errands = [("E1", "a"), ("E1", "b"), ("#e2", "#E1"), ("E3", "nowhere"), ("E4", "of #E3"), ("E5", "#E9 #E1F #e2")]
+    blueprint = fills({
+        "errands": [{"id": one, "tool": "od_read", "arguments": {"name": name}} for one, name in errands],
+        "goal_check": JUDGED,
+    })  # fmt: skip
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "blueprint":
+            return blueprint
+        return APPROVED if form_of(request) else says("done")
+
+    scene = Scene(speaks, tools=[read], prompt_strategy="rewoo")
+    assert scene.live() == "done"
+    assert ["a", "b", "<b>", "#E9 #E1F <<b>>"] == made
+    turn = next(request for request in scene.model.requests if not form_of(request))
+    came = [result for message in turn.messages for result in message.get("results", {}).values()]
+    assert len(errands) == len(came)
+    assert "hangs on E3" in came[4]["failed"]["message"]
+
+
+def test_a_check_by_the_command_that_has_just_run_takes_what_that_has_come_to() -> None:
+    """Nobody is asked a second time; where something was done since, or another command is named, somebody is."""
+    check = {"kind": "command_succeeds", "command": "true "}
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return fills({"steps": [{"title": "try it", "check": check}], "goal_check": JUDGED})
+        if form_of(request):
+            return APPROVED
+        if not any(message.get("calls") for message in request.messages):
+            ran = ("execute_shell", {"command_line": "true"})
+            return says("", *((ran,) if not is_late else (ran, ("od_ring", {"place": "here"}))))
+        return says("", ("step_done", {"result": "done"}))
+
+    for is_late in (False, True):
+        scene = Scene(speaks, tools=[ring], continuous=False, prompt_strategy="plan_execute", allow=("od_ring(*)",))
+        assert "execute_shell" in scene.ask()
+        say(scene, "answer", "y")
+        if is_late:
+            assert "execute_shell" in scene.ask()
+            say(scene, "answer", "yes")
+        assert scene.live() == "done"
+        assert (1 + is_late) == sum(
+            entry.payload.tool == "execute_shell"
+            for entry in scene.world.journal()
+            if type(entry.payload).__name__ == "ActionIntended"
+        )
