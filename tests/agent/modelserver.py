@@ -279,7 +279,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer one request by the script."""
-        raw = self.rfile.read(min(int(self.headers.get("Content-Length") or 0), BODY_BYTES_MAX))
+        size = min(int(self.headers.get("Content-Length") or 0), BODY_BYTES_MAX)
+        raw = self.rfile.read(size)
+        if len(raw) < size:  # the client was killed while it was asking: that is no request
+            self.close_connection = True
+            return
         body = json.loads(raw or b"{}")
         key = hashlib.sha256(json.dumps([self.path, body], sort_keys=True).encode()).hexdigest()[:16]
         number, seen = self.server.came(key)

@@ -14,27 +14,32 @@ from tests.crash.forked import play_apart
 from tests.crash.lasting import says
 from tests.worlds import Play, World
 
-REQUESTS = 4
-LETTERS = ["again", "again", "hello"]
+# Of a shape: how many requests, what letters, the result, how many requests may be in flight at once, every n-th point.
+SHAPES = {
+    "alone": (4, ["again", "again", "hello"], "3 turns", 1, 1),
+    "crowd": (10, ["aloud", "once", "that", "this"], "end of others, end of once, end of aloud", 3, 3),
+}
 
 
-def test_killed_at_every_point_nobody_can_tell(tmp_path):
-    """Each finished request once, each letter once, the same answer; a request in flight may come again, once."""
+@pytest.mark.parametrize("shape", SHAPES)
+def test_killed_at_every_point_nobody_can_tell(shape, tmp_path):
+    """Each finished request once, each letter once, the same answer; what was in flight may come again, once."""
+    count, letters, result, at_once, step = SHAPES[shape]
     with ModelServer(says) as server:
-        (undisturbed,) = play_apart("tests.crash.lasting", [[]], tmp_path / "undisturbed", server.base_url)
-        assert (undisturbed["status"], undisturbed["result"], undisturbed["findings"]) == ("succeeded", "3 turns", [])
+        (undisturbed,) = play_apart("tests.crash.lasting", [[]], tmp_path / "undisturbed", server.base_url, shape)
+        assert (undisturbed["status"], undisturbed["result"], undisturbed["findings"]) == ("succeeded", result, [])
         points = undisturbed["counts"]["any"]
-        cases = [[f"any:{number}"] for number in range(1, points + 1)]
-        played = play_apart("tests.crash.lasting", cases, tmp_path / "killed", server.base_url)
+        cases = [[f"any:{number}"] for number in range(1, points + 1, step)]
+        played = play_apart("tests.crash.lasting", cases, tmp_path / "killed", server.base_url, shape)
         assert [] == server.problems()
         requests = server.requests()
     kills = sum(bool(signal) for found in played for signal in found["kills"])
     print(f"killed {kills} times, {len(requests)} requests")
-    assert kills == points > 20
+    assert kills == len(cases) > 20
     for found in (undisturbed, *played):
-        assert (found["result"], found["letters"], found["findings"]) == ("3 turns", LETTERS, []), found["case"]
+        assert (found["result"], found["letters"], found["findings"]) == (result, letters, []), found["case"]
         sent = Counter(row["key"] for row in requests if found["goal"] in json.dumps(row["body"]))
-        assert (len(sent), sent.total() <= REQUESTS + len(found["kills"])) == (REQUESTS, True), found["case"]
+        assert (len(sent), sent.total() <= count + at_once * len(found["kills"])) == (count, True), found["case"]
 
 
 def test_a_tool_without_an_effect_is_refused_before_anything_runs():

@@ -121,7 +121,7 @@ def test_an_agent_inside_of_an_action_is_refused_with_what_to_write():
         async with durable(task, top, effects={"delegate": "pure"}), durable(task, sub, effects={}, name="sub"):
             await top.run("top")
 
-    with pytest.raises(perdure.UsageError, match=r"effects=\{'delegate': \"program\"\}"):
+    with pytest.raises(perdure.NeedsHuman, match=r"effects=\{'delegate': \"program\"\}"):
         World().live(Play(program))
     assert inner.asked.total() == 0
 

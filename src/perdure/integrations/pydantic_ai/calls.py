@@ -69,43 +69,44 @@ async def answered(run: Run, effects: Effects, called: tuple[str, str], argument
 
 
 async def _told(name: str, call: Call, *, is_free: bool) -> dict[str, Any]:
-    """Return what a call says, as JSON."""
+    """Return what a call says, as JSON: `says` tells how, so that what a probe or a person says can be told from it."""
     try:
         result = await call()
     except ModelRetry as again:
-        return {"retry": again.message}
+        return {"says": "retry", "message": again.message}
     except ToolFailed as failed:
-        return {"failed": failed.message}
+        return {"says": "failed", "message": failed.message}
     except ApprovalRequired as asked:
-        return {"approval": _plain(asked.metadata)}
+        return {"says": "approve", "metadata": _plain(asked.metadata)}
     except CallDeferred as deferred:
-        return {"deferred": _plain(deferred.metadata), "kind": deferred.kind}
-    adapter, kind = (RETURN, "return") if isinstance(result, ToolReturn) else (CONTENT, "value")
+        return {"says": "deferred", "metadata": _plain(deferred.metadata), "kind": deferred.kind}
+    adapter, says = (RETURN, "return") if isinstance(result, ToolReturn) else (CONTENT, "value")
     try:
-        return {kind: adapter.dump_python(result, mode="json")}
+        return {"says": says, "value": adapter.dump_python(result, mode="json")}
     except PydanticSerializationError as error:
         if is_free:
             raise ToolInvalid(name, f"what it returns must be JSON: {error}") from error
-    return {
-        kind: adapter.dump_python(result, mode="json", fallback=type_text)
-    }  # it has happened: that is to stay known
+    plain = adapter.dump_python(result, mode="json", fallback=type_text)  # it has happened: that is to stay known
+    return {"says": says, "value": plain}
 
 
-def _given_back(told: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the tool gave
-    """Return or raise what `_told` has put on record."""
+def _given_back(told: Any) -> Any:  # noqa: ANN401 - whatever the tool gave
+    """Return or raise what `_told` has put on record; of a call that somebody else has settled, what they say."""
     match told:
-        case {"retry": str(message)}:
+        case {"says": "retry", "message": str(message)}:
             raise ModelRetry(message)
-        case {"failed": str(message)}:
+        case {"says": "failed", "message": str(message)}:
             raise ToolFailed(message)
-        case {"approval": metadata}:
+        case {"says": "approve", "metadata": metadata}:
             raise ApprovalRequired(metadata=metadata)
-        case {"deferred": metadata, "kind": kind}:
+        case {"says": "deferred", "metadata": metadata, "kind": kind}:
             raise CallDeferred(metadata=metadata, kind=kind)
-        case {"return": result}:
-            return RETURN.validate_json(msgspec.json.encode(result))
+        case {"says": "return", "value": value}:
+            return RETURN.validate_json(msgspec.json.encode(value))
+        case {"says": "value", "value": value}:
+            return CONTENT.validate_json(msgspec.json.encode(value))
         case _:
-            return CONTENT.validate_json(msgspec.json.encode(told["value"]))
+            return told
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON

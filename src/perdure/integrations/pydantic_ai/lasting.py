@@ -19,7 +19,6 @@ from pydantic_ai.output import OutputContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
-from perdure.engine.boundary import Boundary
 from perdure.engine.session import current_tool
 from perdure.errors import UsageError
 from perdure.integrations.pydantic_ai.calls import DurableToolset, answered
@@ -78,13 +77,15 @@ class _Lasting(AbstractCapability[Any]):
         return _Lasting(self._runs, self._effects, self._runs.begin(ctx.prompt, ctx.messages))
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:  # noqa: ARG002
-        """Let the run be, and what failed in it leave it as what failed in the task."""
+        """Let the run be, and note its end."""
         try:
-            with Boundary() as caught:
-                return await handler()
+            return await handler()
         finally:
             self._runs.end()
-        raise self._run.failure_of(cast("Exception", caught.error))
+
+    async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:  # noqa: ARG002
+        """Let what failed in the run leave it as what failed in the task."""
+        raise self._run.failure_of(error)
 
     def get_wrapper_model(self, model: Model) -> Model:
         """Return `model` asked through the task."""

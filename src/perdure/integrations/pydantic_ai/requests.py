@@ -111,14 +111,15 @@ class DurableModel(WrapperModel):
                 whole = await asking
                 parameters = model_request_parameters
                 yield CompletedStreamedResponse(whole, model_request_parameters=parameters, replay_events=True)
+        except GeneratorExit:
+            await _heard_out(asking, pieces)
+            raise
         except BaseException:
             asking.cancel()
             with contextlib.suppress(asyncio.CancelledError), Boundary():
                 await asking
             raise
-        pieces.leave()
-        if not asking.cancelled():
-            await asking
+        await _heard_out(asking, pieces)
 
     async def _asked(
         self,
@@ -267,6 +268,13 @@ class _Live(StreamedResponse):
     def timestamp(self) -> datetime:
         """As above."""
         return self._source.timestamp
+
+
+async def _heard_out(asking: asyncio.Task[ModelResponse], pieces: _Pieces) -> None:
+    """Let a reply that nobody listens to any more come to its end, unless it was cancelled."""
+    pieces.leave()
+    if not asking.cancelled():
+        await asking
 
 
 def _unrepeated(model: Model, given: ModelSettings | None) -> ModelSettings:

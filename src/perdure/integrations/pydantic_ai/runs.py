@@ -91,7 +91,6 @@ class Run:
         self.replies = 0
         self.failures: dict[int, ActionFailed] = {}  # by id of the error that the agent was shown, which lives as long
         self._label = label
-        self._calls: Counter[str] = Counter()
 
     @property
     def request_key(self) -> str:
@@ -99,11 +98,8 @@ class Run:
         return f"{self._label} request {self.replies + 1}"
 
     def call_key(self, call: str) -> str:
-        """Return the key of a call that begins now; some services give one id twice."""
-        call = call if len(call) <= 2 * DIGITS else digest_of(call)
-        place = f"{self._label} call {self.replies} {call}"
-        self._calls[place] += 1
-        return place if self._calls[place] == 1 else f"{place}#{self._calls[place]}"
+        """Return the key of a call."""
+        return f"{self._label} call {self.replies} {call if len(call) <= 2 * DIGITS else digest_of(call)}"
 
     def refusal(self, key: str, seq: int) -> ResumeDiverged:
         """Return what to raise where a request or call is another than the one at entry `seq`."""
@@ -113,7 +109,7 @@ class Run:
         )
         return ResumeDiverged(self.task.id, question, f"perdure show {self.task.id}", self.task.name)
 
-    def failure_of(self, error: Exception) -> Exception:
+    def failure_of(self, error: BaseException) -> BaseException:
         """Return how the program shall see an error that leaves the run: as a failed action, where it comes of one."""
         failed = self.failures.get(id(error))
         if failed is None:
