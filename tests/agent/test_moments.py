@@ -8,7 +8,7 @@ import perdure
 from perdure.model import entry as e
 from perdure.model.chat import ModelReply, ModelRequest
 from perdure.testing import Death
-from tests.agent.scenes import APPROVED, REFUSED, Scene, form_of, says
+from tests.agent.scenes import APPROVED, REFUSED, Scene, form_of, planned, says
 from tests.worlds import DEAD
 
 
@@ -69,3 +69,43 @@ def test_a_verdict_a_checkpoint_and_a_note_are_on_record_once() -> None:
         assert scene.live() == "done"
         assert history(scene) == expected, number
     assert killed > 35
+
+
+def _plans(request: ModelRequest) -> ModelReply:
+    """Plan, do the first step, plan anew, do both steps of that."""
+    said = str(request.messages)
+    if form_of(request) == "plan":
+        return planned("walk", "sit") if "too far" in said else planned("look", "run")
+    if form_of(request):
+        return APPROVED
+    steps = sum(message["text"].startswith("Work on this step") for message in request.messages)
+    if "this step of the plan now: run" in said and "too far" not in said:
+        return says("", ("replan", {"reason": "it is too far"}))
+    return says("", ("step_done", {"result": f"step {steps}"}))
+
+
+def test_plans_and_steps_are_on_record_as_they_are_followed() -> None:
+    """Killed before each append: the plans that were adopted and the steps that were begun, each once, in order."""
+    undisturbed = Scene(_plans, prompt_strategy="plan_execute")
+    assert undisturbed.live() == "step 4"
+    expected = followed(undisturbed)
+    assert ["look > run", "look", "run", "walk > sit", "walk", "sit"] == expected
+    killed = 0
+    for number in range(1, 200):
+        scene = Scene(_plans, prompt_strategy="plan_execute")
+        if scene.live(death=Death("before_append", number)) != DEAD:
+            break
+        killed += 1
+        assert scene.live() == "step 4"
+        assert followed(scene) == expected, number
+    assert killed > 20
+
+
+def followed(scene: Scene) -> list[str]:
+    """Return the plans and steps of a journal, in order."""
+    found = [entry.payload for entry in scene.world.journal()]
+    return [
+        " > ".join(one.steps) if isinstance(one, e.PlanAdopted) else one.name
+        for one in found
+        if isinstance(one, e.PlanAdopted | e.StepBegan)
+    ]

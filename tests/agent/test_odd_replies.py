@@ -127,6 +127,54 @@ def test_a_check_that_does_not_say_what_to_look_for_is_left_to_a_judge(
     assert ["plan", "turn", "verdict", "verdict"] == scene.forms
 
 
+@pytest.mark.parametrize("continuous", [True, False])
+def test_a_list_and_an_object_reach_a_tool_as_they_were_given(*, continuous: bool) -> None:
+    """Of a tool with annotations, and of one with a schema, as servers have; where a person is asked, too."""
+    schema = {"type": "object", "properties": {"rows": {"type": "array"}, "more": {"type": "object"}}}
+    got: list[object] = []
+
+    @perdure.tool(effect="pure", name="od_rows")
+    def rows(rows: list[dict[str, int]]) -> None:
+        """Take rows."""
+        got.append(rows)
+
+    @perdure.tool(effect="pure", name="od_served", schema=schema)
+    def served(arguments: dict[str, Any]) -> None:
+        got.append(arguments)
+
+    given = {"rows": [{"a": 1}, {"a": 2}]}, {"rows": [1, [2]], "more": {"b": [3]}}
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says("", ("od_rows", given[0]), ("od_served", given[1])) if len(request.messages) == 2 else says("done")
+
+    scene = Scene(speaks, tools=[rows, served], continuous=continuous)
+    if not continuous:
+        assert '{"a":1}' in scene.ask()
+        for key in scene.world.fold().document.asking:
+            answer(scene.world, key)
+    assert scene.live() == "done"
+    assert [given[0]["rows"], given[1]] == sorted(got, key=str)
+
+
+def test_a_path_that_no_file_can_have_is_told_to_the_model(tmp_path: Path) -> None:
+    """Each tool that writes in the workspace refuses it before the call."""
+    odd = (
+        ("write_to_file", {"filename": "a\0b", "contents": "x"}),
+        ("move_file", {"source": "a\0b", "destination": "c"}),
+    )
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says("", *odd) if len(request.messages) == 2 else says("done")
+
+    scene = Scene(speaks, workspace=tmp_path)
+    assert scene.live() == "done"
+    assert 2 == str(scene.model.requests[1].messages[-1]).count("zero byte")
+
+
 def test_errands_of_the_same_number_are_all_made_and_none_is_made_of_nothing() -> None:
     """The newest of them is meant from there on; what hangs on one that has failed is told to the model instead."""
     made: list[str] = []

@@ -100,13 +100,9 @@ async def _mark(task: Task, move: AdoptPlan | BeginStep | Judge | Checkpoint) ->
     """Write how far the work has come; what was adopted, begun or marked stands in memory too."""
     match move:
         case AdoptPlan(steps=steps):
-            await task.adopt(steps)
-            async with task.edit() as memory:
-                memory["plan"] = list(steps)
+            await task.adopt(steps, then=lambda memory: memory.update(plan=list(steps)))
         case BeginStep(name=name):
-            await task.begin_step(name)
-            async with task.edit() as memory:
-                memory["step"] = name
+            await task.begin_step(name, then=lambda memory: memory.update(step=name))
         case Judge(name=name, passed=passed, reason=reason, change=change):
             await task.check(name, passed, reason=reason, then=change)
         case Checkpoint(name=name, change=change):

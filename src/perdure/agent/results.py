@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from perdure.agent.memory import plain
 from perdure.model.chat import Result
 from perdure.model.move import Remember
 
@@ -31,10 +32,10 @@ def given(place: int, brought: Mapping[str, Result]) -> Remember:
 
 
 def unanswered(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the calls of a message that have no result yet."""
+    """Yield the calls of a message that have no result yet, as plain values: schemas and patterns know no views."""
     for call in message.get("calls", ()):
         if call["id"] not in message["results"]:
-            yield call
+            yield plain(call)
 
 
 def all_failed(message: Mapping[str, Any]) -> bool:

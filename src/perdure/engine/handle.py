@@ -138,10 +138,11 @@ class Handle:
         """
         return list(self._session.fold.ledger.messages)
 
-    async def adopt(self, steps: Sequence[str]) -> None:
+    async def adopt(self, steps: Sequence[str], *, then: Change | None = None) -> None:
         """Record the plan: the ordered sub-goals.
 
-        The same plan again writes nothing, nor does a resumed program that comes by its plans again.
+        The same plan again writes nothing, nor does a resumed program that comes by its plans again. `then(state)`
+        changes the state in the append of the plan, which is then written each time: the state says whether it was.
         """
         session = self._session
         session.gate("plan", self._lap)
@@ -150,24 +151,31 @@ class Handle:
         plan = tuple(redact_text(plain_text(check_text(step, "step"))) for step in steps)
         self._adopted += 1
         document = session.fold.document
-        if document.plan == plan or (session.is_replaying and self._adopted <= document.plans):
+        if then is not None:
+            await self._until_editable("plan")
+            self._change(then, "a plan")
+        elif document.plan == plan or (session.is_replaying and self._adopted <= document.plans):
             return
         marking.put_plan(session, plan)
         await session.commit()
         session.tell("plan_adopted", steps=list(plan))
         marking.tell_marked(session)
 
-    async def begin_step(self, name: str) -> None:
+    async def begin_step(self, name: str, *, then: Change | None = None) -> None:
         """Say which step of the plan is worked on from here on; what follows is recorded as done in it.
 
         A resumed program that comes by its steps again writes nothing, nor does one that is in the step already.
+        `then(state)`: as of `adopt`.
         """
         session = self._session
         session.gate(f"step {name!r}", self._lap)
         name = redact_text(check_name(name, "step name"))
         self._steps += 1
         document = session.fold.document
-        if document.step == name or (session.is_replaying and self._steps <= document.steps):
+        if then is not None:
+            await self._until_editable(f"step {name!r}")
+            self._change(then, f"step {name!r}")
+        elif document.step == name or (session.is_replaying and self._steps <= document.steps):
             return
         session.put(e.StepBegan(name=name))
         await session.commit()

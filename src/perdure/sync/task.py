@@ -125,13 +125,13 @@ class _Handle:
         """What people have told the task."""
         return self._inner.messages
 
-    def adopt(self, steps: Sequence[str]) -> None:
-        """As `perdure.Task.adopt`."""
-        self._portal.call(self._inner.adopt, steps)
+    def adopt(self, steps: Sequence[str], *, then: Change | None = None) -> None:
+        """As `perdure.Task.adopt`. `then=` runs in the portal's thread."""
+        self._portal.call(self._inner.adopt, steps, then=then)
 
-    def begin_step(self, name: str) -> None:
-        """As `perdure.Task.begin_step`."""
-        self._portal.call(self._inner.begin_step, name)
+    def begin_step(self, name: str, *, then: Change | None = None) -> None:
+        """As `perdure.Task.begin_step`. `then=` runs in the portal's thread."""
+        self._portal.call(self._inner.begin_step, name, then=then)
 
     def note(self, text: str, *, then: Change | None = None, **fields: Any) -> None:
         """As `perdure.Task.note`. `then=` runs in the portal's thread."""

@@ -21,7 +21,7 @@ ANYWHERE: Final = ("",)  # the workspace itself: what it writes is not known bef
 def paths_of(tool: Tool[..., Any], arguments: Mapping[str, object], workspace: str) -> tuple[str, ...]:
     """Return the paths that this call writes, relative to `workspace`; `ANYWHERE` where nothing is declared.
 
-    Raises PathOutside for one that leads out of the workspace.
+    Raises PathOutside for one that leads out of the workspace, ToolInvalid for what can be no path.
     """
     if not tool.paths:
         return ANYWHERE
@@ -56,6 +56,8 @@ def _fill(tool: Tool[..., Any], path: str, arguments: Mapping[str, object]) -> s
 
 def _inside(tool: Tool[..., Any], path: str, root: str) -> str:
     """Return `path` relative to `root`, as the manifest writes it; "" for the root itself."""
+    if "\0" in path:
+        raise ToolInvalid(tool.name, f"{path!r} holds a zero byte, which no path can")
     whole = os.path.normpath(os.path.join(root, path))
     if whole != root and not whole.startswith(root.rstrip(os.sep) + os.sep):
         real = os.path.realpath(root)  # an absolute path may go by the folder's other name

@@ -191,15 +191,15 @@ class ReplayTask(Task):
         await self._step(lambda payload: isinstance(payload, e.QuestionAsked))
         return await super()._answers(questions, wait_s)
 
-    async def adopt(self, steps: Sequence[str]) -> None:
+    async def adopt(self, steps: Sequence[str], *, then: Change | None = None) -> None:
         """As `Task.adopt`."""
-        await self._step(lambda payload: isinstance(payload, e.PlanAdopted))
-        await super().adopt(steps)
+        await self._step(lambda payload: isinstance(payload, e.PlanAdopted), then)
+        await super().adopt(steps, then=then)
 
-    async def begin_step(self, name: str) -> None:
+    async def begin_step(self, name: str, *, then: Change | None = None) -> None:
         """As `Task.begin_step`."""
-        await self._step(lambda payload: isinstance(payload, e.StepBegan) and payload.name == name)
-        await super().begin_step(name)
+        await self._step(lambda payload: isinstance(payload, e.StepBegan) and payload.name == name, then)
+        await super().begin_step(name, then=then)
 
     async def rollback(self, name: str, *, reason: str = "", carry: bool = False, force: bool = False) -> Never:
         """As `Task.rollback`."""
