@@ -183,11 +183,13 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def resume(runtime: Runtime, name: str, way: Way) -> Any:  # noqa: ANN401 - the task's result
-    """Go on with a task, whoever drives it. Raises UsageError for an inline one, else as `Runtime.resume`."""
+    """Go on with a task. Raises UsageError for an inline one or a change that cannot be, else as `Runtime.resume`."""
     found = await runtime.store.find(name)
     if way.budget and found.driver == "inline":
         await runtime.set_budget(found.task, way.budget)  # the script itself has to be run again, as the error says
     program = await _program_of(runtime.store, found.task, way.app, way.changes)
+    if way.changes and found.driver.startswith("agent"):
+        program.refuse_changes()
     return await runtime.resume(found.task, program, again=way.again, accept=way.accept, budget=way.budget or None)
 
 
@@ -221,21 +223,15 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
     The holder takes it in within a second, exactly once. Raises UsageError for an empty text, TaskFinished.
     """
     message = _message(message_id, "tell", text)
-    summary = await _find_unfinished(runtime.store, name)
-    try:
-        await runtime.say(summary.task, message)
-    except TaskBusy:
-        await runtime.leave(summary.task, message)
-        return False
-    return True
+    return await _hand_in(runtime, (await _find_unfinished(runtime.store, name)).task, message)
 
 
 async def answer(runtime: Runtime, name: str, text: str, message_id: str, question: str = "") -> tuple[str, bool]:
     """Answer what a task waits for; return that, and whether the answer is on record already (as `tell`).
 
-    `question`: its key or number, where more than one is open. Where an answer to an agent allows other calls that wait
-    as well, their questions are answered by it too. Raises QuestionUnclear, QuestionNotOpen; NothingAsked where no word
-    can help, with the line that can; UsageError for an empty text, TaskFinished.
+    `question`: its key or number, where more than one is open. An answer to an agent that allows further calls answers
+    for those that wait. Raises QuestionUnclear, QuestionNotOpen; NothingAsked where no word can help, with the line
+    that can; UsageError for an empty text, TaskFinished.
     """
     from perdure.agent.permits import spread
 
@@ -255,7 +251,7 @@ async def answer(runtime: Runtime, name: str, text: str, message_id: str, questi
 
 
 async def _hand_in(runtime: Runtime, task: str, message: Message) -> bool:
-    """Write an answer: True when it is on record, False when it waits for whoever works on the task."""
+    """Write what a person says: True when it is on record, False when it waits for whoever works on the task."""
     try:
         await runtime.say(task, message)
     except TaskBusy:

@@ -142,3 +142,20 @@ def test_what_cannot_work_is_said_before_anything_is_written(perdure, service, h
     assert (2, True) == (code, "OPENAI_API_KEY" in err), err
     assert "note" not in perdure("list", "--all")[1]
     assert [] == service.requests()
+
+
+def test_what_cannot_be_opened_costs_nothing_that_was_done(perdure, service, here, monkeypatch):
+    """A wrong flag is exit 2, and the task untouched; a key that is gone asks a person, under a timer too."""
+    monkeypatch.setenv("OPENAI_BASE_URL", service.base_url)
+    assert 3 == perdure("run", GOAL, "--model", "openai:gpt-5-mini", "--name", "note")[0]
+    assert 0 == perdure("answer", "note", "y -9")[0]
+    before = perdure("log", "note")[1]
+    code, _, err = perdure("resume", "note", "--fast-model", "nobody:x")
+    assert (2, True, True) == (code, "model 'nobody:x' cannot be opened" in err, before == perdure("log", "note")[1])
+    with monkeypatch.context() as without:
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+            without.delenv(name)
+        code, _, err = perdure("resume", "--all", "--due")
+        assert (3, True, False) == (code, "set OPENAI_API_KEY" in err, "rolled back" in err), err
+    code, out, err = perdure("resume", "note")
+    assert (0, RESULT) == (code, out.splitlines()[-1]), err

@@ -17,7 +17,7 @@ from perdure.agent.loop import follow, say
 from perdure.agent.settings import AgentSettings
 from perdure.codec import values
 from perdure.engine.task import Task
-from perdure.errors import ConfigInvalid
+from perdure.errors import ConfigInvalid, OutfitMissing, UsageError
 from perdure.limits import FAILURES_MAX
 from perdure.llm.naming import LOCAL, OFFLINE
 from perdure.model.chat import Message
@@ -74,6 +74,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             names = (self.settings.model, self.settings.fast_model)
             refuse_models(names, base_url=self.settings.base_url, environ=os.environ)
 
+    def refuse_changes(self) -> None:
+        """Raise what `check` and `refuse_models` raise where a setting that is otherwise from now on cannot be used."""
+        given = changed(self.settings, self.changes)
+        if self.changes.get("fast_model") and self.open_model is None:
+            from perdure.llm.opening import refuse_models
+
+            refuse_models((given.fast_model,), base_url=given.base_url, environ=os.environ)
+        if self.changes.keys() & {"own_tools", "mcp"}:
+            msgspec.structs.replace(self, settings=given).check()
+
     def arguments(self, first: Sequence[Message] = ()) -> dict[str, Any]:
         """Return what `Runtime.run` takes as `args`: the settings, and what the conversation begins with."""
         if self.settings.model in PLANNED:
@@ -105,7 +115,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
         @tool(effect="pure", name=OUTFIT, poll=True)  # the same each time, and no circle
         async def fit_out() -> dict[str, Any]:
-            recorded = await opened.fit_out(settings)
+            try:
+                recorded = await opened.fit_out(settings)
+            except UsageError as error:  # no fault of what was done: nothing of it may be rolled back for that
+                raise OutfitMissing(str(error)) from error
             return {"settings": {**before, **self.changes}, "outfit": to_text(recorded)}
 
         def keep(memory: Any, fitted: dict[str, Any]) -> None:  # noqa: ANN401 - a view of the state

@@ -45,6 +45,19 @@ class ExtraMissing(UsageError):
         super().__init__(f"model {model!r} needs what is not installed here: {command}")
 
 
+class OutfitMissing(PerdureError):
+    """What an agent is to work with is not here: a key, a package, a file of tools or servers. A person must bring it.
+
+    Nothing that the agent has done is at fault, so recovery asks, and leaves everything as it is.
+    """
+
+    failure_class = "auth"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}; the task stands as it is, and goes on when that is here")
+
+
 class ConversationInvalid(UsageError):
     """The messages of a request are no conversation that a provider takes."""
 
