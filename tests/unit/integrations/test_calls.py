@@ -13,11 +13,12 @@ from pydantic_ai import (
     ToolFailed,
     ToolReturn,
 )
-from pydantic_ai.capabilities import Hooks
+from pydantic_ai.capabilities import HandleDeferredToolCalls, Hooks
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.toolsets import FunctionToolset
 
 import perdure
+from perdure import operations
 from perdure.integrations.pydantic_ai import durable, effect_key
 from perdure.model.entry import ActionIntended
 from perdure.testing import Death
@@ -131,6 +132,46 @@ def test_calls_that_wait_for_a_person_go_on_in_a_run_of_their_own():
         assert (len(speaker.asked), speaker.asked.total() <= 2 + kills) == (2, True)
 
     assert swept(play, judge) > 10
+
+
+def test_a_person_is_asked_inside_of_a_run():
+    """A handler of deferred calls asks by the task: the process ends there, and goes on with the answer, days later."""
+
+    def speaks(said):
+        if len(said) == 1:
+            return calls(("send", {"letter": "a"}), ("look", {}))
+        return text(str(results_of(said)))
+
+    speaker, post, looked, holder = Speaker(speaks), Post(), [], []
+
+    async def ask(_context, requests):
+        named = {call.tool_call_id: await holder[-1].ask(f"{call.tool_name}?") for call in requests.approvals}
+        return requests.build_results(approvals={call: answer == "yes" for call, answer in named.items()})
+
+    agent = Agent(speaker.model, capabilities=[HandleDeferredToolCalls(ask)])
+
+    @agent.tool
+    def send(context, letter: str) -> str:
+        if not context.tool_call_approved:
+            raise ApprovalRequired
+        return post.send(letter)
+
+    @agent.tool_plain
+    def look() -> str:
+        looked.append(1)
+        return "seen"
+
+    async def program(task):
+        holder.append(task)
+        async with durable(task, agent, effects={"send": "idempotent", "look": "pure"}) as lasting:
+            return (await lasting.run("go")).output
+
+    world = World()
+    with pytest.raises(perdure.NeedsHuman, match="send\\?"):
+        world.live(Play(program))
+    world.do(lambda runtime: operations.answer(runtime, "job", "yes", world.ids.short_id()))
+    assert "['sent a', 'seen']" == world.live(Play(program))
+    assert (["a"], [1], 2) == (post.sent, looked, speaker.asked.total())
 
 
 def test_a_call_that_others_are_to_answer_is_deferred_in_each_life():

@@ -51,7 +51,10 @@ class DurableToolset(WrapperToolset[Any]):
 
         if self.effects.is_program(name):
             return await call()
-        return await answered(self.run, self.effects, (name, ctx.tool_call_id or name), tool_args, call)
+        identity = ctx.tool_call_id or name
+        if ctx.tool_call_approved:  # the call before it, under the same id, may have said that it must be
+            identity = f"{identity} approved"
+        return await answered(self.run, self.effects, (name, identity), tool_args, call)
 
 
 async def answered(run: Run, effects: Effects, called: tuple[str, str], arguments: Any, call: Call) -> Any:  # noqa: ANN401
