@@ -149,7 +149,7 @@ LINKS_FOLLOWED_MAX: Final = 40  # on the way to one file, as Linux has it
 FOREIGN_FILE_BYTES_MAX: Final = 64 * MIB  # of a file that another agent wrote
 
 REPLY_BYTES_MAX: Final = 16 * MIB  # that a service sends for one reply; one of 4,096 tokens has about one
-REPLY_CALLS_MAX: Final = 100  # of one reply that are made; as many as can be asked about at once
+REPLY_CALLS_MAX: Final = 256  # of one reply that are made
 ARGUMENTS_NESTING_MAX: Final = 100  # of a call: its state and conversation stand around it in what is stored
 
 # --- pages and searches ---------------------------------------------------------------------------------------------

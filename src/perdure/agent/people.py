@@ -16,7 +16,8 @@ from perdure.model.chat import Offer
 from perdure.model.ids import make_name
 from perdure.model.move import AskAll, Checkpoint, Move, PolicyView, Remember
 
-NAME_MAX: Final = 80  # letters of a checkpoint's name
+NAME_MAX: Final = 80  # letters of a checkpoint's name, and of one that is told
+NAMES_MAX: Final = 10  # that one complaint tells
 
 Call = Mapping[str, Any]
 
@@ -55,7 +56,8 @@ def complaint(call: Call, offer: Offer) -> str:
     wrong = [name for name, value in given.items() if name in properties and not _fits(value, properties[name])]
     for what, names in (("are missing", missing), ("are not known", unknown), ("are of the wrong type", wrong)):
         if names:
-            return f"arguments {what}: {', '.join(names)}; it takes {', '.join(properties) or 'none'}"
+            told = ", ".join(name[:NAME_MAX] for name in names[:NAMES_MAX]) + (", …" if names[NAMES_MAX:] else "")
+            return f"arguments {what}: {told}; it takes {', '.join(properties) or 'none'}"
     if call["name"] in ASKING and not all(map(_says_something, given.values())):
         return "a question without words, or without anything to choose from, can be answered by nobody"
     return ""

@@ -6,6 +6,7 @@ request is made. Pure: yields moves. Called by `policy.py`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any, Final, cast
@@ -18,6 +19,7 @@ from perdure.agent.memory import plain
 from perdure.agent.permits import Permits, permits
 from perdure.agent.thinking import THINK, request_of
 from perdure.errors import ArgumentsUnfit
+from perdure.limits import REPLY_CALLS_MAX
 from perdure.model import chat
 from perdure.model.move import Act, AskAll, Judge, Move, PolicyView, Remember, Say, Together
 from perdure.tools import Tool
@@ -26,6 +28,12 @@ from perdure.tools.offering import fit
 
 SHELL: Final = "execute_shell"
 SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
+REASON_MAX: Final = 2_000  # letters of why a turn has failed
+NOTES_MAX: Final = 8  # replies in a row that call no tool, ask nobody and claim nothing
+NOTING: Final = people.NAMES - people.ASKING - people.CLAIMING
+NAME_MAX: Final = 80  # letters that are told of the name of a tool that is none
+TOO_MANY: Final = f"only {REPLY_CALLS_MAX} calls of one reply are made: make this one again, if it is still needed"
+SAME: Final = "As the equal call before it in this reply."
 
 Call = Mapping[str, Any]
 
@@ -70,14 +78,16 @@ def message_of(said: Mapping[str, Any], turn: int) -> dict[str, Any]:
 def answered(view: PolicyView, kit: Kit) -> Iterator[Move]:
     """Answer the calls of the last reply, but those that claim that something is reached."""
     place = len(view.memory["messages"]) - 1
-    calls = list(results.unanswered(view.memory["messages"][place]))
-    refused = {call["id"]: results.failed("CallRefused", why) for call in calls if (why := _unfit(view, kit, call))}
-    if refused:
-        yield results.given(place, refused)
+    message = view.memory["messages"][place]
+    calls = list(results.unanswered(message))
+    known = dict(_without_call(view, kit, message.get("calls", ())))
+    given = {call["id"]: known[call["id"]] for call in calls if call["id"] in known}
+    if given:
+        yield results.given(place, given)
     questions = [call for call in calls if call["name"] in people.ASKING]
     yield from people.asked(view, place, questions)
     for call in calls:
-        if call["name"] in people.NAMES - people.ASKING - people.CLAIMING:
+        if call["name"] in NOTING:
             yield from people.noted(view, place, call)
         if call["name"] == "replan":
             yield planning.replanned(view, place, call)
@@ -85,15 +95,62 @@ def answered(view: PolicyView, kit: Kit) -> Iterator[Move]:
 
 
 def counted(view: PolicyView) -> Iterator[Move]:
-    """Count a turn in which all calls have failed, where those of the turn before had failed as well."""
+    """Count a turn in which all calls have failed, where those of the turn before had failed as well.
+
+    And one of many in a row that do nothing but take notes: what calls no tool is seen by nobody else.
+    """
     replies = (message for message in reversed(view.memory["messages"]) if message["role"] == "assistant")
-    newest, turn = list(islice(replies, 2)), view.memory["turn"]
-    if newest and any(call["name"] in people.CLAIMING for call in newest[0].get("calls", ())):
+    newest, turn = list(islice(replies, NOTES_MAX)), view.memory["turn"]
+    if view.memory.get("counted") == turn or not newest or any(map(results.is_judged, _answers(newest[0]))):
         return  # a claim that was not met is counted by its own check
-    if view.memory.get("counted") == turn or len(newest) < 2 or not all(map(results.all_failed, newest)):  # noqa: PLR2004 - two in a row
+    if len(newest) > 1 and all(map(results.all_failed, newest[:2])):
+        reasons = dict.fromkeys(answer["failed"]["message"] for answer in _answers(newest[0]))
+        why = "; ".join(reasons)[:REASON_MAX]
+    elif len(newest) == NOTES_MAX and all(map(_takes_notes, newest)):
+        why = f"{NOTES_MAX} replies in a row have only taken notes; do something, or call finish"
+    else:
         return
-    why = "; ".join(answer["failed"]["message"] for answer in newest[0]["results"].values())
     yield Judge(name=FAILING, passed=False, reason=why, change=lambda memory: memory.__setitem__("counted", turn))
+
+
+def _answers(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return list(message["results"].values())
+
+
+def _takes_notes(message: Mapping[str, Any]) -> bool:
+    calls = message.get("calls", ())
+    return bool(calls) and all(call["name"] in NOTING for call in calls)
+
+
+def _without_call(view: PolicyView, kit: Kit, calls: Sequence[Call]) -> Iterator[tuple[str, chat.Result]]:
+    """Yield the results of those calls of a reply that are not made, by id."""
+    repeated = set(_repeated(kit, calls))
+    for number, call in enumerate(calls):
+        if number >= REPLY_CALLS_MAX:
+            yield call["id"], results.failed("CallRefused", TOO_MANY)
+        elif why := _unfit(view, kit, call):
+            yield call["id"], results.failed("CallRefused", why)
+        elif call["id"] in repeated:
+            yield call["id"], results.text(SAME)
+
+
+def _repeated(kit: Kit, calls: Sequence[Call]) -> Iterator[str]:
+    """Yield the calls that ask what an earlier one of the reply has asked, where none between could change the answer.
+
+    Ten equal ones are one too many, and no circle: the model has not seen an answer in between.
+    """
+    seen = set[tuple[str, str]]()
+    for call in calls:
+        tool = kit.tools.get(call["name"])
+        if tool is None:
+            continue
+        mark = tool.name, json.dumps(plain(call["arguments"]), sort_keys=True)
+        if not tool.effect.is_free or tool.may_write_files or tool.name in kit.effects:
+            seen.clear()
+        elif mark in seen and not tool.poll:
+            yield call["id"]
+        else:
+            seen.add(mark)
 
 
 def _unfit(view: PolicyView, kit: Kit, call: Call) -> str:
@@ -106,7 +163,8 @@ def _unfit(view: PolicyView, kit: Kit, call: Call) -> str:
         return _misfit(view, kit.tools[name], call)
     if name in offers:
         return people.complaint(call, offers[name])
-    return f"there is no tool {name!r}; there are: {', '.join(sorted(offers))}"
+    named = repr(name) if len(name) <= NAME_MAX else f"{name[:NAME_MAX]!r}…"
+    return f"there is no tool {named}; there are: {', '.join(sorted(offers))}"
 
 
 def _misfit(view: PolicyView, tool: Tool[..., Any], call: Call) -> str:

@@ -43,7 +43,7 @@ def note_settled(
         seq=at[0],
         tool=action.tool,
         arguments=action.gist,
-        digest=action.digest,
+        digest=_asked(action),
         observation=seen,
         failed=settled.outcome == "failed",
         passing=error is not None and error.failure_class in _WAITED_FOR,
@@ -60,6 +60,15 @@ def note_settled(
         return  # it says nothing of whether the circle goes on
     ledger.circling = ledger.circling + 1 if firing is not None else 0
     ledger.firing = firing
+
+
+def _asked(action: OpenAction) -> bytes:
+    """Return by what a call is known as made again.
+
+    In the digest of a keyed call a view of the state counts by its path alone, whatever stands there by now. A model
+    that is handed the whole conversation at each turn is asked something else each time: there the key says so.
+    """
+    return action.digest + action.key.encode() if action.is_paid and action.key else action.digest
 
 
 def note_files(document: Document, captured: e.FilesCaptured) -> None:

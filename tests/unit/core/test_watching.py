@@ -123,3 +123,12 @@ def test_what_is_waited_for_takes_nothing_out_of_a_circle():
     run.ledger.failed_call = ("a1", "send", b"away")
     run.fail("network", action="a1")
     assert run.act()
+
+
+def test_a_model_that_is_asked_under_another_key_is_asked_something_else():
+    """Its arguments may be a view of a state that has grown: the calls between make the circle, whatever it says."""
+    run, circles = Run(), []
+    for turn in range(3):
+        run.act(b'"reply %d"' % turn, digest=b"conversation", key=f"turn {turn}", is_paid=True)
+        circles.append(run.act())
+    assert [False, False, True] == circles
