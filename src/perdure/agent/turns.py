@@ -80,9 +80,7 @@ def answered(view: PolicyView, kit: Kit) -> Iterator[Move]:
     place = len(view.memory["messages"]) - 1
     message = view.memory["messages"][place]
     calls = list(results.unanswered(message))
-    known = dict(_without_call(view, kit, message.get("calls", ())))
-    given = {call["id"]: known[call["id"]] for call in calls if call["id"] in known}
-    if given:
+    if given := dict(_without_call(view, kit, message)):
         yield results.given(place, given)
     questions = [call for call in calls if call["name"] in people.ASKING]
     yield from people.asked(view, place, questions)
@@ -122,11 +120,13 @@ def _takes_notes(message: Mapping[str, Any]) -> bool:
     return bool(calls) and all(call["name"] in NOTING for call in calls)
 
 
-def _without_call(view: PolicyView, kit: Kit, calls: Sequence[Call]) -> Iterator[tuple[str, chat.Result]]:
-    """Yield the results of those calls of a reply that are not made, by id."""
-    repeated = set(_repeated(kit, calls))
-    for number, call in enumerate(calls):
-        if number >= REPLY_CALLS_MAX:
+def _without_call(view: PolicyView, kit: Kit, message: Mapping[str, Any]) -> Iterator[tuple[str, chat.Result]]:
+    """Yield the results of those calls of a reply that are not made, by id, where they have none yet."""
+    calls = message.get("calls", ())
+    made = {call["id"] for call in calls[:REPLY_CALLS_MAX]}
+    repeated = set(_repeated(kit, calls)) if len(calls) > 1 else set()
+    for call in results.unanswered(message):
+        if call["id"] not in made:
             yield call["id"], results.failed("CallRefused", TOO_MANY)
         elif why := _unfit(view, kit, call):
             yield call["id"], results.failed("CallRefused", why)
