@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from perdure.cli import exits
 from perdure.cli.agents import AgentOptions, changes_of, chosen, take_keys
-from perdure.cli.options import is_absent, opened, taking, wait_for
+from perdure.cli.options import is_absent, looked_for_in, opened, refuse_absent, taking, wait_for
 from perdure.cli.terminal import complain, say, say_json
 from perdure.config import Config
 from perdure.errors import PerdureError, UsageError
@@ -291,7 +291,10 @@ async def _resume(options: ResumeOptions, config: Config, way: Way) -> None:
     from perdure import operations
     from perdure.cli.session import Session
 
-    names = [options.name] if options.name else await _choose(options, config.text("store"))
+    place = config.text("store")
+    if options.name:
+        refuse_absent(place, options.name)
+    names = [options.name] if options.name else await _choose(options, place)
     if not names:
         return
     async with Session(config, options) as session:
@@ -311,7 +314,8 @@ async def _resume_one(session: Session, name: str, way: Way, *, alone: bool, ask
     from perdure.operations import Way
 
     try:
-        exact = (await session.runtime.store.find(name)).name
+        with looked_for_in(session.runtime.store.place):
+            exact = (await session.runtime.store.find(name)).name
         await _work(session, exact, lambda runtime: operations.resume(runtime, name, way), Way(app=way.app), asks=asks)
     except PerdureError as error:
         if alone:
