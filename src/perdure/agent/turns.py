@@ -25,6 +25,7 @@ from perdure.tools.builtin.shown import shown
 from perdure.tools.offering import fit
 
 SHELL: Final = "execute_shell"
+REFUSED: Final = "CallRefused"
 SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
 
 Call = Mapping[str, Any]
@@ -71,7 +72,7 @@ def answered(view: PolicyView, kit: Kit) -> Iterator[Move]:
     """Answer the calls of the last reply, but those that claim that something is reached."""
     place = len(view.memory["messages"]) - 1
     calls = list(results.unanswered(view.memory["messages"][place]))
-    refused = {call["id"]: results.failed("CallRefused", why) for call in calls if (why := _unfit(view, kit, call))}
+    refused = {call["id"]: results.failed(REFUSED, why) for call in calls if (why := _unfit(view, kit, call))}
     if refused:
         yield results.given(place, refused)
     questions = [call for call in calls if call["name"] in people.ASKING]
@@ -88,12 +89,20 @@ def counted(view: PolicyView) -> Iterator[Move]:
     """Count a turn in which all calls have failed, where those of the turn before had failed as well."""
     replies = (message for message in reversed(view.memory["messages"]) if message["role"] == "assistant")
     newest, turn = list(islice(replies, 2)), view.memory["turn"]
-    if newest and any(call["name"] in people.CLAIMING for call in newest[0].get("calls", ())):
+    if newest and _is_judged(newest[0]):
         return  # a claim that was not met is counted by its own check
     if view.memory.get("counted") == turn or len(newest) < 2 or not all(map(results.all_failed, newest)):  # noqa: PLR2004 - two in a row
         return
     why = "; ".join(answer["failed"]["message"] for answer in newest[0]["results"].values())
     yield Judge(name=FAILING, passed=False, reason=why, change=lambda memory: memory.__setitem__("counted", turn))
+
+
+def _is_judged(message: Mapping[str, Any]) -> bool:
+    """Whether a reply makes a claim that could be judged: not one that was refused, as any misspelt call is."""
+    brought = [
+        message["results"].get(call["id"], {}) for call in message.get("calls", ()) if call["name"] in people.CLAIMING
+    ]
+    return any(result.get("failed", {}).get("type") != REFUSED for result in brought)
 
 
 def _unfit(view: PolicyView, kit: Kit, call: Call) -> str:
