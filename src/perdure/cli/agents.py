@@ -127,17 +127,19 @@ def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
         from perdure.agent.approaches import approach_called
 
         approach_called(settings.prompt_strategy)
-    agent = Agent(settings=settings)
+    agent = Agent(settings=settings, places=found.variables.places)
     agent.check()
     budget = None if settings.budget == NO_BUDGET else settings.budget
     return Start(agent, starting.place_goal(goal, model), found.workspace, budget, found.messages)
 
 
-def take_keys() -> None:
-    """Take the keys of AutoGPT's `.env` into this process's environment, for a resume."""
+def take_keys() -> dict[str, str]:
+    """Take the keys of AutoGPT's `.env` into this process's environment, for a resume; return which file has which."""
     from perdure.agent.autogpt import read_keys
 
-    os.environ.update(read_keys(os.getcwd(), os.environ))
+    found = read_keys(os.getcwd(), os.environ)
+    os.environ.update(found)
+    return found.places
 
 
 def _told_offline() -> str:

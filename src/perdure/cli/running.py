@@ -129,7 +129,7 @@ def resume(options: ResumeOptions) -> None:
         raise UsageError("--budget is for one task; type: perdure resume TASK --budget BUDGET")
     _refuse_rows(options.accept or ())
     _refuse_budget(options.budget)
-    take_keys()
+    places = take_keys()
     config = options.config(
         app=options.app,
         unattended=options.unattended,
@@ -143,6 +143,7 @@ def resume(options: ResumeOptions) -> None:
         app=config.text("app"),
         budget=options.budget or "",
         changes=changes_of(options, config),
+        places=places,
     )
     wait_for(_resume(options, config, way))
 
@@ -243,6 +244,9 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
                     "perdure: nothing limits how long this works and what it costs; --budget '5 USD, wall=8h' would"
                 )
         agent, args = known or (wanted.agent, wanted.arguments)
+        if known is not None:
+            agent = msgspec.structs.replace(agent, places=wanted.agent.places)
+            await starting.refuse_without_keys(runtime.store, await runtime.store.find(found.name), agent)
         return await operations.start_goal(runtime, placed_order, agent, args)
 
     return order, names, _Job(start, lambda: wanted.agent.driver(wanted.arguments))
