@@ -181,14 +181,11 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     budget: str = ""  # what it may cost from now on; empty: as before
     changes: Mapping[str, Any] = {}  # of the settings of a ready-made agent
     places: Mapping[str, str] = {}  # files that this process has keys from, by variable
+    by_timer: bool = False  # nobody has named the task, or reads what is said: what is missing is asked for
 
 
 async def resume(runtime: Runtime, name: str, way: Way) -> Any:  # noqa: ANN401 - the task's result
-    """Go on with a task, whoever drives it.
-
-    Raises UsageError for an inline one or a change that cannot be, ApiKeyMissing (nothing is written then), else as
-    `Runtime.resume`.
-    """
+    """Go on with a task. Raises UsageError: an inline one, or what its agent refuses; else as `Runtime.resume`."""
     found = await runtime.store.find(name)
     if way.budget and found.driver == "inline":
         await runtime.set_budget(found.task, way.budget)  # the script itself has to be run again, as the error says

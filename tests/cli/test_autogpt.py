@@ -89,12 +89,16 @@ def test_a_resume_that_lacks_a_key_says_which_and_where_it_was_before_anything_r
         monkeypatch.setenv("ANTHROPIC_API_KEY", "")
         entries, requests = perdure("log", "n", *store)[1], len(server.requests())
         want = f"ANTHROPIC_API_KEY in the environment or in .env; the last time it came from {project / '.env'}"
-        for verb in (("resume", "n"), ("resume", "--all"), ("resume", "n", "--yes"), order):
+        for verb in (("resume", "n"), ("resume", "n", "--yes"), order):
             code, _, err = perdure(*verb, *store)
             assert (2, True) == (code, want in err), err
         code, out, _ = perdure("resume", "n", "--dry-run", *store)
-        assert (3, True) == (code, "stop secrets: ANTHROPIC_API_KEY is not set, and anthropic:" in out)
+        assert (3, True) == (code, "stop secrets: set ANTHROPIC_API_KEY: anthropic:claude" in out)
         assert (entries, requests) == (perdure("log", "n", *store)[1], len(server.requests()))
+
+        code, _, err = perdure("resume", "--all", *store)  # nobody reads it: there people are told
+        assert (3, True) == (code, f"it; the last time it came from {project / '.env'}" in err), err
+        assert requests == len(server.requests())
 
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-shell-2")
         code, _, err = perdure("resume", "n", "--yes", *store)

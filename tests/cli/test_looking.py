@@ -274,5 +274,6 @@ def test_every_error_has_an_exit_code_of_its_kind():
         "ReducerFailed",
         "CheckFailed",
         "ToolLeftOut",
+        "OutfitMissing",
         *AT_TOOLS,
     } == uncovered

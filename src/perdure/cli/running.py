@@ -144,6 +144,7 @@ def resume(options: ResumeOptions) -> None:
         budget=options.budget or "",
         changes=changes_of(options, config),
         places=places,
+        by_timer=options.everything,
     )
     wait_for(_resume(options, config, way))
 

@@ -48,7 +48,7 @@ class KeyOfModel(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_there:
             return f"{names} is set"
         last = f"; the last time it came from {self.place}" if self.place else ""
-        return f"{names} is not set, and {self.model} needs it{last}"
+        return f"set {names}: {self.model} needs it{last}"
 
 
 @runtime_checkable
