@@ -180,16 +180,20 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     app: str = ""  # another program than the recorded one
     budget: str = ""  # what it may cost from now on; empty: as before
     changes: Mapping[str, Any] = {}  # of the settings of a ready-made agent
+    places: Mapping[str, str] = {}  # files that this process has keys from, by variable
+    by_timer: bool = False  # nobody has named the task, or reads what is said: what is missing is asked for
 
 
 async def resume(runtime: Runtime, name: str, way: Way) -> Any:  # noqa: ANN401 - the task's result
-    """Go on with a task. Raises UsageError for an inline one or a change that cannot be, else as `Runtime.resume`."""
+    """Go on with a task. Raises UsageError: an inline one, or what its agent refuses; else as `Runtime.resume`."""
     found = await runtime.store.find(name)
     if way.budget and found.driver == "inline":
         await runtime.set_budget(found.task, way.budget)  # the script itself has to be run again, as the error says
     program = await _program_of(runtime.store, found.task, way.app, way.changes)
-    if way.changes and found.driver.startswith("agent"):
-        program.refuse_changes()
+    if found.driver.startswith("agent"):
+        from perdure.agent.starting import ready
+
+        program = await ready(runtime.store, found, program, way)
     return await runtime.resume(found.task, program, again=way.again, accept=way.accept, budget=way.budget or None)
 
 

@@ -132,6 +132,23 @@ def test_calls_that_fail_in_two_turns_in_a_row_count_as_failures() -> None:
     assert 3 <= scene.forms.index("plan") <= 5
 
 
+@pytest.mark.parametrize("claim", [("step_done", {"result": "all"}), ("finish", {"outcome": "all"})])
+def test_a_claim_that_cannot_be_made_fails_as_any_other_call(claim: tuple[str, dict[str, str]]) -> None:
+    """One that is not on offer, or has other arguments, is judged by nothing: it is counted all the same."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("look around")
+        if form_of(request):
+            return APPROVED
+        assert len(request.messages) < 20
+        return says("", claim) if ONE_SHOT in request.messages[0]["text"] else says("found another way")
+
+    scene = Scene(speaks, tools=[look])
+    assert scene.live() == "found another way"
+    assert 3 <= scene.forms.index("plan") <= 5
+
+
 def test_an_answer_that_is_empty_or_cut_off_is_asked_for_again() -> None:
     """Empty: recovery asks again, and says why. Cut off: the model goes on from there."""
     replies = iter([says(""), ModelReply(text="I begin", finish="length"), says("all of it"), APPROVED])

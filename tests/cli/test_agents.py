@@ -159,3 +159,14 @@ def test_what_cannot_be_opened_costs_nothing_that_was_done(perdure, service, her
         assert (3, True, False) == (code, "set OPENAI_API_KEY" in err, "rolled back" in err), err
     code, out, err = perdure("resume", "note")
     assert (0, RESULT) == (code, out.splitlines()[-1]), err
+
+
+def test_what_was_allowed_once_can_be_taken_back(perdure, service):
+    """`--ask` takes `--yes` back, a limit of 0 the limit; what is not said stays as it was."""
+    code, _, err = perdure(*order(service, "--yes", "--continuous-limit", "1"))
+    assert (3, True) == (code, "1 calls are made, as --continuous-limit allows" in err)
+    for flags in (("--ask", "-l", "0"), ()):
+        code, _, err = perdure("resume", "note", *flags)
+        assert (3, True, False) == (code, "question: Allow execute_shell" in err, "continuous" in err), err
+    code, out, err = perdure("resume", "note", "-y")
+    assert (0, RESULT) == (code, out.splitlines()[-1]), err

@@ -202,6 +202,18 @@ def test_the_doctor_names_keys_and_never_their_values(perdure, monkeypatch):
     assert "PERDURE_STROE sets nothing (PERDURE_STORE?)" in out
 
 
+def test_the_doctor_says_which_key_a_model_of_the_settings_lacks(perdure, monkeypatch):
+    """By the variable to set; with it all is well."""
+    monkeypatch.setenv("PERDURE_MODEL", "anthropic:claude-sonnet-5-5")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    checks = {check["name"]: check for check in json.loads(perdure("doctor", "--json")[1])}
+    want = "anthropic:claude-sonnet-5-5 needs ANTHROPIC_API_KEY, which is not set"
+    assert ("warn", want) == (checks["models"]["verdict"], checks["models"]["text"])
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-a-test-0123456789")
+    checks = {check["name"]: check for check in json.loads(perdure("doctor", "--json")[1])}
+    assert "ok" == checks["models"]["verdict"]
+
+
 def test_the_doctor_sees_what_was_left_over(perdure, task, spawn, here):
     """After a kill: one left-over holder, one interrupted task, and the line to type."""
     process = spawn("run", "--program", "programs.py:count", "--set", "n=9", "--set", "ms=50", "--name", "k")
@@ -262,5 +274,6 @@ def test_every_error_has_an_exit_code_of_its_kind():
         "ReducerFailed",
         "CheckFailed",
         "ToolLeftOut",
+        "OutfitMissing",
         *AT_TOOLS,
     } == uncovered

@@ -34,7 +34,7 @@ def test_every_option_stands_in_the_section_of_its_verb():
         (verb, option)
         for verb, command in COMMANDS.items()
         for parameter in command.params
-        for option in parameter.opts
+        for option in (*parameter.opts, *parameter.secondary_opts)
         if option.startswith("--") and option not in COMMON and f"{option}" not in section(verb)
     ]
     assert [] == missing
@@ -42,7 +42,10 @@ def test_every_option_stands_in_the_section_of_its_verb():
 
 def test_no_section_explains_an_option_that_does_not_exist():
     """What was taken away is taken away there too."""
-    known = {option for command in COMMANDS.values() for one in command.params for option in one.opts} | COMMON
+    known = {
+        option for command in COMMANDS.values() for one in command.params for option in (*one.opts, *one.secondary_opts)
+    }
+    known |= COMMON
     assert set() == set(re.findall(r"--[a-z][a-z-]+", CLI)) - known
 
 

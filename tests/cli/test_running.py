@@ -108,7 +108,7 @@ def test_arguments_are_json_or_text_or_files(perdure, here):
         ((*RUN, "--set", "n"), "NAME=VALUE"),
         ((*RUN, "--set", "n=@gone.json"), "gone.json"),
         (("resume", "--due"), "resume --all --due"),
-        (("resume", "nothing"), "no task has the name"),
+        (("resume", "nothing"), "no task 'nothing': there is no store in "),
         (("settle", "x", "y"), "--happened"),
     ],
 )
@@ -120,6 +120,23 @@ def test_what_is_wrong_costs_exit_2_and_makes_no_task(perdure, here, arguments, 
     assert err.startswith("perdure: ")
     _, out, _ = perdure("list", "--all", "--json")
     assert [] == json.loads(out)
+
+
+def test_who_looks_in_the_wrong_store_is_told_which_it_was(perdure, here):
+    """Another folder has another store: no verb on a task makes one, and each names the one that it has looked at."""
+    place = str(here / ".perdure" / "perdure.db")
+    verbs = (("show", "t"), ("tell", "t", "x"), ("answer", "t", "x"), ("resume", "t"), ("replay", "t"), ("verify", "t"))
+    for arguments in verbs:
+        code, _, err = perdure(*arguments)
+        assert (2, f"perdure: no task 't': there is no store in {place}; go to the folder") == (
+            code,
+            err[: err.index(" of")],
+        )
+    assert not (here / ".perdure").exists()
+    perdure(*RUN)
+    for arguments in verbs:
+        code, _, err = perdure(*arguments)
+        assert (2, True) == (code, f"no task has the name or id 't' in {place};" in err), err
 
 
 def test_without_a_model_people_learn_what_there_is_and_offline_works(perdure, docs, monkeypatch):

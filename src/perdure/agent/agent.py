@@ -16,10 +16,11 @@ from perdure.agent.kit import OpenModel, strategies_of
 from perdure.agent.loop import follow, say
 from perdure.agent.settings import AgentSettings
 from perdure.codec import values
+from perdure.engine.report import KeyOfModel
 from perdure.engine.task import Task
 from perdure.errors import ConfigInvalid, OutfitMissing, UsageError
 from perdure.limits import FAILURES_MAX
-from perdure.llm.naming import LOCAL, OFFLINE
+from perdure.llm.naming import LOCAL, OFFLINE, keys_wanted
 from perdure.model.chat import Message
 from perdure.model.entry import Driver
 from perdure.model.strategy import Strategy
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from perdure.agent.kit import Kit
     from perdure.agent.outfit import Opened
 
+ENVIRONMENT: Final = "the environment"
 PLANNED: Final = (OFFLINE, LOCAL)  # models that follow the plan of the offline policy
 
 
@@ -41,6 +43,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     changes: Mapping[
         str, Any
     ] = {}  # settings that are otherwise from now on; on record with the next call of the program
+    places: Mapping[str, str] = {}  # files that this process has keys from, by variable
     failures_max: int = FAILURES_MAX
     state_version: int = 1
     source_digest: str = ""
@@ -84,6 +87,29 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         if self.changes.keys() & {"own_tools", "mcp"}:
             msgspec.structs.replace(self, settings=given).check()
 
+    def keys(self, memory: Mapping[Any, Any]) -> tuple[KeyOfModel, ...]:
+        """Return the keys that its models need, and where its task found them before (`engine.report.WantsKeys`)."""
+        if self.open_model is not None or self.settings.model in PLANNED:
+            return ()
+        from perdure.agent.outfit import model_names
+
+        settings = changed(self.settings, {**dict(memory.get("settings", {})), **self.changes})
+        wanted = {
+            variables: model
+            for model in reversed(model_names(settings))
+            if (variables := keys_wanted(model, os.environ, settings.base_url))
+        }
+        last: Mapping[str, str] = memory.get("keys", {})
+        return tuple(
+            KeyOfModel(
+                model=model,
+                variables=variables,
+                is_there=any(os.environ.get(name, "").strip() for name in variables),
+                place=next((last[name] for name in variables if name in last), ""),
+            )
+            for variables, model in wanted.items()
+        )
+
     def arguments(self, first: Sequence[Message] = ()) -> dict[str, Any]:
         """Return what `Runtime.run` takes as `args`: the settings, and what the conversation begins with."""
         if self.settings.model in PLANNED:
@@ -119,10 +145,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
                 recorded = await opened.fit_out(settings)
             except UsageError as error:  # no fault of what was done: nothing of it may be rolled back for that
                 raise OutfitMissing(str(error)) from error
-            return {"settings": {**before, **self.changes}, "outfit": to_text(recorded)}
+            return {
+                "settings": {**before, **self.changes},
+                "outfit": to_text(recorded),
+                "keys": self._found_keys(before),
+            }
 
         def keep(memory: Any, fitted: dict[str, Any]) -> None:  # noqa: ANN401 - a view of the state
             memory["settings"] = fitted["settings"]
+            memory["keys"] = fitted.get("keys", {})
 
         fitted = await task.using(key=f"{OUTFIT} {task.attempt}").act(fit_out, then=keep)
         recorded = from_text(fitted["outfit"])
@@ -130,6 +161,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             if remark not in task.state.get("said", ()):
                 await say(task, remark, remark)
         return opened.kit(changed(self.settings, fitted["settings"]), recorded, first)
+
+    def _found_keys(self, before: Mapping[str, Any]) -> dict[str, str]:
+        """Return where the keys of its models come from in this process, by variable; never what they are."""
+        names = [
+            name
+            for key in self.keys({"settings": before})
+            for name in key.variables
+            if os.environ.get(name, "").strip()
+        ]
+        return {name: self.places.get(name, ENVIRONMENT) for name in names}
 
     def check(self) -> None:
         """Raise ConfigInvalid, ToolUndeclared or ProgramNotImportable for a tool or a file of servers that is none."""

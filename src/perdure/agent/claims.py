@@ -182,7 +182,7 @@ def _closing(claim: Mapping[str, Any], finding: Mapping[str, Any], approach: App
         memory.pop("claim")
         place = len(memory["messages"]) - 1
         calls = [call for call in results.unanswered(memory["messages"][place]) if call["name"] in people.CLAIMING]
-        said = results.text("It is done.") if met else results.failed(results.NOT_REACHED, f"It is not done: {why}")
+        said = results.text("It is done.") if met else results.failed("NotReached", f"It is not done: {why}")
         later = results.failed("OneAtATime", "one claim of a reply is judged; make this one again if it is so")
         results.put(memory, place, {call["id"]: later if number else said for number, call in enumerate(calls)})
         if met and claim["title"]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from perdure.agent.memory import plain
 from perdure.model.chat import Result
 from perdure.model.move import Remember
-
-NOT_REACHED: Final = "NotReached"  # the type of a claim that was judged, and is not met
 
 
 def text(shown: str) -> Result:
@@ -38,11 +36,6 @@ def unanswered(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for call in message.get("calls", ()):
         if call["id"] not in message["results"]:
             yield plain(call)
-
-
-def is_judged(answer: Mapping[str, Any]) -> bool:
-    """Whether it says that a claim was looked into and not met."""
-    return bool(answer.get("failed", {}).get("type") == NOT_REACHED)
 
 
 def all_failed(message: Mapping[str, Any]) -> bool:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
+
+import msgspec
 
 from perdure.agent.agent import PLANNED, Agent, load_agent
 from perdure.agent.autogpt import Inherited, inherit_agent
 from perdure.agent.autogpt import inherit as inherit_folder
 from perdure.agent.offline.goals import GOAL_FORMS, parse_goal
 from perdure.codec import values
-from perdure.engine.loading import read_entry
-from perdure.errors import GoalUnknown
+from perdure.engine.loading import load_fold, read_entry
+from perdure.errors import ApiKeyMissing, GoalUnknown
 from perdure.model.entry import start_of
+from perdure.model.status import TaskSummary
 from perdure.ports import Store
 
 
@@ -59,3 +62,43 @@ async def agent_named(store: Store, name: str, changes: Mapping[str, Any]) -> tu
     raw = bytes(start.driver.arguments)
     arguments: Any = values.decode(raw) if raw else {}
     return load_agent(start.driver.target, arguments, changes), arguments
+
+
+class Resumed(Protocol):
+    """How a task is resumed (`operations.Way`), as far as it concerns an agent."""
+
+    @property
+    def again(self) -> bool: ...  # noqa: D102
+    @property
+    def by_timer(self) -> bool: ...  # noqa: D102
+    @property
+    def accept(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def places(self) -> Mapping[str, str]: ...  # noqa: D102
+
+
+async def ready(store: Store, task: TaskSummary, agent: Agent, way: Resumed) -> Agent:
+    """Return the agent as it goes on with its task in this process.
+
+    Raises what `Agent.refuse_changes` raises, and ApiKeyMissing where a model lacks its key; then nothing is begun.
+    Under a timer that would be read by nobody: there the report stops the task, and people are told.
+    """
+    agent = msgspec.structs.replace(agent, places=way.places)
+    if agent.changes:
+        agent.refuse_changes()
+    if not (way.by_timer or "secrets" in way.accept):
+        await refuse_without_keys(store, task, agent, again=way.again)
+    return agent
+
+
+async def refuse_without_keys(store: Store, task: TaskSummary, agent: Agent, *, again: bool = False) -> None:
+    """Raise ApiKeyMissing where a task cannot go on for the want of a key; one that has ended does not (`again`: does).
+
+    The report has a row for it as well, which stops whoever goes on without this.
+    """
+    if (task.is_finished and not again) or all(key.is_there for key in agent.keys({})):
+        return  # by far the usual case: what was changed since its start is looked at with the report
+    memory = (await load_fold(store, task.task)).tree.root
+    lacking = next((key for key in agent.keys(memory) if not key.is_there), None)
+    if lacking is not None:
+        raise ApiKeyMissing(lacking.model, lacking.variables, task.name, lacking.place)

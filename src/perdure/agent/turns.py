@@ -27,6 +27,7 @@ from perdure.tools.builtin.shown import shown
 from perdure.tools.offering import fit
 
 SHELL: Final = "execute_shell"
+REFUSED: Final = "CallRefused"
 SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
 REASON_MAX: Final = 2_000  # letters of why a turn has failed
 NOTES_MAX: Final = 8  # replies in a row that call no tool, ask nobody and claim nothing
@@ -99,10 +100,10 @@ def counted(view: PolicyView) -> Iterator[Move]:
     """
     replies = (message for message in reversed(view.memory["messages"]) if message["role"] == "assistant")
     newest, turn = list(islice(replies, NOTES_MAX)), view.memory["turn"]
-    if view.memory.get("counted") == turn or not newest or any(map(results.is_judged, _answers(newest[0]))):
+    if view.memory.get("counted") == turn or not newest or _is_judged(newest[0]):
         return  # a claim that was not met is counted by its own check
     if len(newest) > 1 and all(map(results.all_failed, newest[:2])):
-        reasons = dict.fromkeys(answer["failed"]["message"] for answer in _answers(newest[0]))
+        reasons = dict.fromkeys(answer["failed"]["message"] for answer in newest[0]["results"].values())
         why = "; ".join(reasons)[:REASON_MAX]
     elif len(newest) == NOTES_MAX and all(map(_takes_notes, newest)):
         why = f"{NOTES_MAX} replies in a row have only taken notes; do something, or call finish"
@@ -111,8 +112,12 @@ def counted(view: PolicyView) -> Iterator[Move]:
     yield Judge(name=FAILING, passed=False, reason=why, change=lambda memory: memory.__setitem__("counted", turn))
 
 
-def _answers(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return list(message["results"].values())
+def _is_judged(message: Mapping[str, Any]) -> bool:
+    """Whether a reply makes a claim that could be judged: not one that was refused, as any misspelt call is."""
+    brought = [
+        message["results"].get(call["id"], {}) for call in message.get("calls", ()) if call["name"] in people.CLAIMING
+    ]
+    return any(result.get("failed", {}).get("type") != REFUSED for result in brought)
 
 
 def _takes_notes(message: Mapping[str, Any]) -> bool:
@@ -127,9 +132,9 @@ def _without_call(view: PolicyView, kit: Kit, message: Mapping[str, Any]) -> Ite
     repeated = set(_repeated(kit, calls)) if len(calls) > 1 else set()
     for call in results.unanswered(message):
         if call["id"] not in made:
-            yield call["id"], results.failed("CallRefused", TOO_MANY)
+            yield call["id"], results.failed(REFUSED, TOO_MANY)
         elif why := _unfit(view, kit, call):
-            yield call["id"], results.failed("CallRefused", why)
+            yield call["id"], results.failed(REFUSED, why)
         elif call["id"] in repeated:
             yield call["id"], results.text(SAME)
 

@@ -28,11 +28,15 @@ class AgentOptions(WorkOptions, frozen=True, kw_only=True):
     """What run and resume take that is about the agent."""
 
     continuous: Annotated[
-        bool, typer.Option("--continuous", "--yes", "-y", help="Allow what would ask; the journal says so.")
-    ] = False
+        bool | None,
+        typer.Option("--continuous/--ask", "--yes", "-y", help="Allow what would ask; the journal says so. Or not."),
+    ] = None
     continuous_limit: Annotated[
-        int, typer.Option("--continuous-limit", "-l", metavar="N", help="So many calls of tools, then ask.", min=0)
-    ] = 0
+        int | None,
+        typer.Option(
+            "--continuous-limit", "-l", metavar="N", help="So many calls of tools, then ask; 0: no limit.", min=0
+        ),
+    ] = None
     fast_model: Annotated[str | None, typer.Option(help="What judges and reflects.", show_default=False)] = None
     base_url: Annotated[
         str | None, typer.Option(metavar="URL", help="An OpenAI-compatible service.", show_default=False)
@@ -41,7 +45,9 @@ class AgentOptions(WorkOptions, frozen=True, kw_only=True):
     own_tools: Annotated[
         list[str] | None, typer.Option("--tools", metavar="MODULE", help="Tools of yours: pkg.mod or file.py.")
     ] = None
-    network: Annotated[bool, typer.Option("--network", help="Let sandboxed programs use the network.")] = False
+    network: Annotated[
+        bool | None, typer.Option("--network/--no-network", help="Let sandboxed programs use the network. Or not.")
+    ] = None
 
 
 def changes_of(options: AgentOptions, config: Config) -> dict[str, Any]:
@@ -51,15 +57,14 @@ def changes_of(options: AgentOptions, config: Config) -> dict[str, Any]:
         given["mcp"] = os.path.abspath(given["mcp"])
         if not os.path.isfile(given["mcp"]):
             raise UsageError(f"--mcp {given['mcp']!r} is no file; it names the servers as docs/how-to says")
-    given |= {name: True for name in ("continuous", "network") if getattr(options, name)}
+    flags = ("continuous", "continuous_limit", "network")
+    given |= {name: getattr(options, name) for name in flags if getattr(options, name) is not None}
     permissions = config.permissions()
     for name in ("allow", "deny"):
         if config.chosen[name].origin != "default":
             given[name] = getattr(permissions, name)
     if options.own_tools:
         given |= {"own_tools": list(options.own_tools), "folder": os.getcwd()}
-    if options.continuous_limit:
-        given["continuous_limit"] = options.continuous_limit
     return given
 
 
@@ -122,17 +127,19 @@ def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
         from perdure.agent.approaches import approach_called
 
         approach_called(settings.prompt_strategy)
-    agent = Agent(settings=settings)
+    agent = Agent(settings=settings, places=found.variables.places)
     agent.check()
     budget = None if settings.budget == NO_BUDGET else settings.budget
     return Start(agent, starting.place_goal(goal, model), found.workspace, budget, found.messages)
 
 
-def take_keys() -> None:
-    """Take the keys of AutoGPT's `.env` into this process's environment, for a resume."""
+def take_keys() -> dict[str, str]:
+    """Take the keys of AutoGPT's `.env` into this process's environment, for a resume; return which file has which."""
     from perdure.agent.autogpt import read_keys
 
-    os.environ.update(read_keys(os.getcwd(), os.environ))
+    found = read_keys(os.getcwd(), os.environ)
+    os.environ.update(found)
+    return found.places
 
 
 def _told_offline() -> str:

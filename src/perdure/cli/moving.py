@@ -11,9 +11,9 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
-from perdure.cli.options import TaskOptions, is_absent, opened, taking, wait_for
+from perdure.cli.options import TaskOptions, looked_for_in, opened, refuse_absent, taking, wait_for
 from perdure.cli.terminal import say, say_json
-from perdure.errors import TaskUnknown, UsageError
+from perdure.errors import UsageError
 
 if TYPE_CHECKING:
     from perdure.engine.runtime import Runtime
@@ -207,10 +207,10 @@ async def open_for(options: TaskOptions) -> AsyncGenerator[Runtime]:
     from perdure.engine.opening import open_runtime
 
     place = options.place
-    if is_absent(place):  # a command on a task that cannot be there makes no store
-        raise TaskUnknown(options.name)
+    refuse_absent(place, options.name)
     async with open_runtime(place) as runtime:
-        yield runtime
+        with looked_for_in(place):
+            yield runtime
 
 
 def _outcome(options: SettleOptions) -> Outcome | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
 import typer
 
 from perdure.config import Config, load_config
+from perdure.errors import TaskUnknown
 
 if TYPE_CHECKING:
     from perdure.ports import Store
@@ -87,9 +88,25 @@ async def opened(place: str) -> AsyncGenerator[Store]:
 
     store = await open_store("memory://" if is_absent(place) else place, SystemClock())
     try:
-        yield store
+        with looked_for_in(place):
+            yield store
     finally:
         await store.close()
+
+
+@contextlib.contextmanager
+def looked_for_in(place: str) -> Generator[None]:
+    """Have it said in which store a task was not found: it is easily another one than was meant."""
+    try:
+        yield
+    except TaskUnknown as unknown:
+        raise TaskUnknown(unknown.name, place, is_absent=is_absent(place)) from None
+
+
+def refuse_absent(place: str, name: str) -> None:
+    """Raise TaskUnknown where there is no store: a command on a task that cannot be there makes none."""
+    if is_absent(place):
+        raise TaskUnknown(name, place, is_absent=True)
 
 
 def is_absent(place: str) -> bool:

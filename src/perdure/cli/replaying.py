@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdure.cli import exits
-from perdure.cli.options import TaskOptions, is_absent, taking
+from perdure.cli.options import TaskOptions, looked_for_in, refuse_absent, taking
 from perdure.cli.terminal import complain, say, say_json
-from perdure.errors import TaskUnknown, UsageError
+from perdure.errors import UsageError
 
 if TYPE_CHECKING:
     from perdure.config import Config
@@ -64,11 +64,11 @@ async def _load(options: ReplayOptions, config: Config) -> Record:
     from perdure.stores.opening import open_to_look
 
     place = config.text("store")
-    if is_absent(place):
-        raise TaskUnknown(options.name)
+    refuse_absent(place, options.name)
     store = await open_to_look(place, SystemClock())
     try:
-        return await operations.recall_journal(store, options.name, options.until or None)
+        with looked_for_in(place):
+            return await operations.recall_journal(store, options.name, options.until or None)
     finally:
         await store.close()
 

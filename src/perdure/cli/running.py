@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from perdure.cli import exits
 from perdure.cli.agents import AgentOptions, changes_of, chosen, take_keys
-from perdure.cli.options import is_absent, opened, taking, wait_for
+from perdure.cli.options import is_absent, looked_for_in, opened, refuse_absent, taking, wait_for
 from perdure.cli.terminal import complain, say, say_json
 from perdure.config import Config
 from perdure.errors import PerdureError, UsageError
@@ -129,7 +129,7 @@ def resume(options: ResumeOptions) -> None:
         raise UsageError("--budget is for one task; type: perdure resume TASK --budget BUDGET")
     _refuse_rows(options.accept or ())
     _refuse_budget(options.budget)
-    take_keys()
+    places = take_keys()
     config = options.config(
         app=options.app,
         unattended=options.unattended,
@@ -143,6 +143,8 @@ def resume(options: ResumeOptions) -> None:
         app=config.text("app"),
         budget=options.budget or "",
         changes=changes_of(options, config),
+        places=places,
+        by_timer=options.everything,
     )
     wait_for(_resume(options, config, way))
 
@@ -243,6 +245,9 @@ def _goal_order(options: RunOptions, config: Config) -> tuple[Order, tuple[str, 
                     "perdure: nothing limits how long this works and what it costs; --budget '5 USD, wall=8h' would"
                 )
         agent, args = known or (wanted.agent, wanted.arguments)
+        if known is not None:
+            agent = msgspec.structs.replace(agent, places=wanted.agent.places)
+            await starting.refuse_without_keys(runtime.store, await runtime.store.find(found.name), agent)
         return await operations.start_goal(runtime, placed_order, agent, args)
 
     return order, names, _Job(start, lambda: wanted.agent.driver(wanted.arguments))
@@ -291,7 +296,10 @@ async def _resume(options: ResumeOptions, config: Config, way: Way) -> None:
     from perdure import operations
     from perdure.cli.session import Session
 
-    names = [options.name] if options.name else await _choose(options, config.text("store"))
+    place = config.text("store")
+    if options.name:
+        refuse_absent(place, options.name)
+    names = [options.name] if options.name else await _choose(options, place)
     if not names:
         return
     async with Session(config, options) as session:
@@ -311,7 +319,8 @@ async def _resume_one(session: Session, name: str, way: Way, *, alone: bool, ask
     from perdure.operations import Way
 
     try:
-        exact = (await session.runtime.store.find(name)).name
+        with looked_for_in(session.runtime.store.place):
+            exact = (await session.runtime.store.find(name)).name
         await _work(session, exact, lambda runtime: operations.resume(runtime, name, way), Way(app=way.app), asks=asks)
     except PerdureError as error:
         if alone:

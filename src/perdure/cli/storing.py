@@ -10,10 +10,10 @@ import typer
 from msgspec import to_builtins
 
 from perdure.cli import exits
-from perdure.cli.options import StoreOptions, TaskOptions, is_absent, opened, taking, wait_for
+from perdure.cli.options import StoreOptions, TaskOptions, is_absent, opened, refuse_absent, taking, wait_for
 from perdure.cli.terminal import clean, complain, say, say_json, say_table, status
 from perdure.config import SETTINGS, Config
-from perdure.errors import StoreUnreadable, TaskUnknown, UsageError
+from perdure.errors import StoreUnreadable, UsageError
 
 if TYPE_CHECKING:
     from perdure.views.health import Check
@@ -88,8 +88,8 @@ def doctor(options: DoctorOptions) -> None:
 async def _verify(options: VerifyOptions) -> None:
     from perdure.views.verifying import verify as look
 
-    if options.name and is_absent(options.place):
-        raise TaskUnknown(options.name)
+    if options.name:
+        refuse_absent(options.place, options.name)
     async with opened(options.place) as store:
         names = [options.name] if options.name else [summary.task for summary in await store.tasks()]
         verdicts = [await look(store, name, full=options.full, progress=_show_progress) for name in names]
@@ -146,8 +146,7 @@ async def _delete(options: DeleteOptions) -> None:
     from perdure.engine.scribe import find_log_files
     from perdure.ids_source import SystemIds
 
-    if is_absent(options.place):
-        raise TaskUnknown(options.name)
+    refuse_absent(options.place, options.name)
     async with opened(options.place) as store:
         summary = await operations.find_exactly(store, options.name)
         entries, _ = await store.head(summary.task)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -20,7 +21,7 @@ from perdure.workspace.losses import not_as_left
 
 _PATHS_NAMED_MAX: Final = 5
 _SECOND_US: Final = 1_000_000
-ROWS: Final = ("journal", "last action", "source", "workspace", "state")
+ROWS: Final = ("journal", "last action", "source", "workspace", "state", "secrets")
 
 
 class ReportRow(msgspec.Struct, frozen=True):
@@ -34,8 +35,33 @@ class ReportRow(msgspec.Struct, frozen=True):
         return f"{self.verdict:4} {self.name}: {self.text}"
 
 
+class KeyOfModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that a model needs: which variable of the environment is to hold it, and where it was found before."""
+
+    model: str
+    variables: tuple[str, ...]  # any of them will do
+    is_there: bool
+    place: str = ""  # where the task found it the last time: a file, or "the environment"
+
+    def __str__(self) -> str:
+        names = " or ".join(self.variables)
+        if self.is_there:
+            return f"{names} is set"
+        last = f"; the last time it came from {self.place}" if self.place else ""
+        return f"set {names}: {self.model} needs it{last}"
+
+
+@runtime_checkable
+class WantsKeys(Protocol):
+    """A program that needs keys of the environment: the ready-made agent."""
+
+    def keys(self, memory: Mapping[Any, Any]) -> tuple[KeyOfModel, ...]:
+        """Return the keys that it needs to go on, each once. `memory` is the state of its task."""
+        ...
+
+
 def report(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
-    """Return what an opener of this fold should know; pure but for one look at the workspace folder.
+    """Return what an opener of this fold should know; pure but for a look at folder and environment.
 
     The journal was verified and the snapshot linked to it while the fold was loaded, or there would be no fold.
     """
@@ -46,6 +72,7 @@ def report(fold: Fold, program: Drivable | None) -> tuple[ReportRow, ...]:
         _source(fold, program),
         _workspace(fold),
         *_state(fold, program),
+        *_secrets(fold, program),
         *_budget(fold),
         *_wait(fold),
     )
@@ -58,6 +85,15 @@ def _budget(fold: Fold) -> tuple[ReportRow, ...]:
         return ()
     text = "; ".join(f"{line.text}, {line.left_text}" for line in lines)
     return (ReportRow("warn" if any(line.is_nearly_used_up for line in lines) else "ok", "budget", text),)
+
+
+def _secrets(fold: Fold, program: object) -> tuple[ReportRow, ...]:
+    """Return a row where the program needs keys; values of none are looked at but for whether there is one."""
+    keys = program.keys(fold.tree.root) if isinstance(program, WantsKeys) else ()
+    lacking = [str(key) for key in keys if not key.is_there]
+    if not keys:
+        return ()
+    return (ReportRow("stop" if lacking else "ok", "secrets", "; ".join(lacking or map(str, keys))),)
 
 
 def _wait(fold: Fold) -> tuple[ReportRow, ...]:

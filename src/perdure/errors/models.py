@@ -27,13 +27,19 @@ class ModelUnknown(UsageError):
 class ApiKeyMissing(UsageError):
     """The model's provider wants a key, and none is set."""
 
-    def __init__(self, model: str, variables: tuple[str, ...]) -> None:
+    def __init__(self, model: str, variables: tuple[str, ...], task: str = "", place: str = "") -> None:
         self.model = model
         self.variables = variables  # any of them will do
-        super().__init__(
-            f"model {model!r} needs a key of its provider: set {' or '.join(variables)} in the environment or in .env, "
-            f"or choose another model with --model"
-        )
+        self.task = task  # that was to go on, "" where none was
+        self.place = place  # where it found its key the last time, "" where that is not on record
+        names = " or ".join(variables)
+        if task:
+            last = f"; the last time it came from {place}" if place else ""
+            text = f"task {task!r} cannot go on: its model {model!r} needs {names} in the environment or in .env{last}"
+        else:
+            text = f"model {model!r} needs a key of its provider: set {names} in the environment or in .env, "
+            text += "or choose another model with --model"
+        super().__init__(text)
 
 
 class ExtraMissing(UsageError):

@@ -128,11 +128,14 @@ class NameTaken(StoreError):
 
 
 class TaskUnknown(StoreError):
-    """No such task."""
+    """No such task; `place` is the store that was looked at, where that is known; `is_absent`: there is none."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, place: str = "", *, is_absent: bool = False) -> None:
         self.name = name
-        super().__init__(f"no task has the name or id {name!r}; `perdure list --all` shows them")
+        where = f" in {place}" if place else ""
+        there = f"no task has the name or id {name!r}{where}; `perdure list --all` shows them"
+        absent = f"no task {name!r}: there is no store{where}; go to the folder of the task, or say --store PLACE"
+        super().__init__(absent if is_absent else there)
 
 
 class TaskAmbiguous(StoreError):

@@ -22,6 +22,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]  # environment variables, any of which holds its key
     extra: str  # of perdure; "": none, then that of pydantic-ai
     suggestion: str = ""  # a model to begin with
+    has_other_ways: bool = False  # to say who asks: it can be used without a key
 
 
 # The newest middle-sized model of each: what an agent can work with at a fair price.
@@ -37,7 +38,7 @@ PROVIDERS: Final = (
     Provider(name="ollama", keys=(), extra="openai"),
     Provider(name="huggingface", keys=("HF_TOKEN",), extra=""),
     Provider(name="cohere", keys=("CO_API_KEY",), extra=""),
-    Provider(name="azure", keys=("AZURE_OPENAI_API_KEY",), extra="openai"),
+    Provider(name="azure", keys=("AZURE_OPENAI_API_KEY",), extra="openai", has_other_ways=True),
 )
 KNOWN: Final = {provider.name: provider for provider in PROVIDERS}
 # Names that people know from elsewhere.
@@ -48,6 +49,8 @@ ALIASES: Final = {
     "openai-chat": "openai",
     "openai-responses": "openai",
 }
+# Whose models need no key where they are asked at another address.
+KEYLESS_ELSEWHERE: Final = frozenset({"openai", "openai-chat", "openai-responses", "ollama", "vllm", "litellm"})
 # Names that say whose they are.
 BEGINNINGS: Final = {"gpt-": "openai", "o3": "openai", "o4": "openai", "claude-": "anthropic", "gemini-": "google"}
 OLLAMA_URL: Final = "http://127.0.0.1:11434/v1"
@@ -80,6 +83,19 @@ def keys_of(provider: str) -> tuple[str, ...]:
 def key_in(environ: Mapping[str, str], provider: str) -> str:
     """Return the key of `provider`, or ""."""
     return next((environ[name] for name in keys_of(provider) if environ.get(name, "").strip()), "")
+
+
+def keys_wanted(model: str, environ: Mapping[str, str], base_url: str = "") -> tuple[str, ...]:
+    """Return the variables any of which is to hold the key of `model`; none where it needs none, or that is not known.
+
+    A service at another address that speaks OpenAI's chat completions, as most on one's own machine do, needs none.
+    """
+    provider, _ = split_name(model)
+    known = KNOWN.get(ALIASES.get(provider, provider))
+    if known is None or known.has_other_ways:
+        return ()
+    is_elsewhere = bool(base_url or base_url_in(environ, provider))
+    return () if is_elsewhere and provider in KEYLESS_ELSEWHERE else known.keys
 
 
 def base_url_in(environ: Mapping[str, str], provider: str) -> str:

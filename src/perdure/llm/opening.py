@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perdure import ports
 from perdure.errors import ApiKeyMissing, ExtraMissing, ModelUnknown
 from perdure.llm.naming import (
+    KEYLESS_ELSEWHERE,
     KNOWN,
     LOCAL,
     OFFLINE,
@@ -124,7 +125,7 @@ def _client(name: str, provider: str, url: str, environ: Mapping[str, str]) -> P
         if not place:
             raise ModelUnknown(name, f"the address of {provider!r} cannot be changed; say openai: with --base-url")
         options[place] = url
-    if not key and url and provider in {"openai-chat", "openai-responses", "ollama", "vllm", "litellm"}:
+    if not key and url and provider in KEYLESS_ELSEWHERE:
         options["api_key"] = _NO_KEY
     elif not key and keys_of(provider) and provider in _WANT_KEYS:
         raise ApiKeyMissing(name, keys_of(provider))

@@ -26,6 +26,7 @@ from perdure.codec.environment import secrets_in
 from perdure.config import Config, unknown_variables
 from perdure.errors import StoreError, UsageError
 from perdure.limits import MIB
+from perdure.llm.naming import keys_wanted
 from perdure.ports import Store
 from perdure.stores.opening import open_store
 from perdure.views.listing import list_tasks
@@ -52,7 +53,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def examine(config: Config, environ: Mapping[str, str], mounts: str = "/proc/mounts") -> list[Check]:
     """Look at this machine and at the store of `config`."""
     place = config.text("store")
-    checks = [*await asyncio.to_thread(_machine, place, environ, mounts), _notices(config)]
+    checks = [*await asyncio.to_thread(_machine, place, environ, mounts), _models(config, environ), _notices(config)]
     if any(check.name == _ABSENT for check in checks):
         return checks
     checks.append(await _store(place))
@@ -106,6 +107,21 @@ def _extras() -> Check:
 def _keys(environ: Mapping[str, str]) -> Check:
     names = sorted(name for name in environ if _KEY.search(name))
     return _check("keys", f"in the environment: {', '.join(names) or 'none'} (offline needs none)")
+
+
+def _models(config: Config, environ: Mapping[str, str]) -> Check:
+    """Whether the models of the settings have the keys that they need."""
+    models = [config.text(name) for name in ("model", "fast_model") if config.text(name)]
+    url = config.text("base_url")
+    lacking = {model: names for model in models if (names := _lacking(model, environ, url))}
+    text = "; ".join(f"{model} needs {' or '.join(names)}, which is not set" for model, names in lacking.items())
+    chosen = f"chosen in the settings: {', '.join(models) or 'none'}"
+    return _check("models", text or chosen, warn=bool(lacking), remedy="set it in the environment, or in .env")
+
+
+def _lacking(model: str, environ: Mapping[str, str], url: str) -> tuple[str, ...]:
+    names = keys_wanted(model, environ, url)
+    return () if any(environ.get(name, "").strip() for name in names) else names
 
 
 def _secrets(environ: Mapping[str, str]) -> Check:

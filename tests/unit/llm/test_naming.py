@@ -6,7 +6,15 @@ import pytest
 
 from perdure.errors import ApiKeyMissing, ExtraMissing, ModelUnknown
 from perdure.llm import opening
-from perdure.llm.naming import base_url_in, install_command, keys_of, provider_of, split_name
+from perdure.llm.naming import (
+    PROVIDERS,
+    base_url_in,
+    install_command,
+    keys_of,
+    keys_wanted,
+    provider_of,
+    split_name,
+)
 from perdure.llm.opening import open_model
 
 KEYS = {"OPENAI_API_KEY": "k-1", "ANTHROPIC_API_KEY": "k-2", "GOOGLE_API_KEY": "k-3", "GROQ_API_KEY": "k-4"}
@@ -112,6 +120,36 @@ def test_a_missing_key_is_named(name, variables, monkeypatch):
     with pytest.raises(ApiKeyMissing, match=f"set {' or '.join(variables)} ") as info:
         open_model(name, environ={})
     assert variables == info.value.variables
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "wanted"),
+    [
+        ("openai:gpt-5", "", ("OPENAI_API_KEY",)),
+        ("gpt-5", "", ("OPENAI_API_KEY",)),
+        ("openai:gpt-5", "http://here/v1", ()),
+        ("anthropic:claude-sonnet-5-5", "http://here", ("ANTHROPIC_API_KEY",)),
+        ("google-gla:gemini-3.8-flash", "", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        ("ollama:qwen3", "", ()),
+        ("azure:gpt-5", "", ()),
+        ("qwen3:8b", "http://here/v1", ()),
+        ("local", "", ()),
+        ("offline", "", ()),
+        ("", "", ()),
+    ],
+)
+def test_which_keys_a_model_wants_is_known_without_its_library(name, url, wanted):
+    """As opening it would find; of one that nobody knows, nothing is said."""
+    assert wanted == keys_wanted(name, {}, url)
+
+
+@pytest.mark.parametrize("provider", [one for one in PROVIDERS if one.keys and not one.has_other_ways])
+def test_what_wants_a_key_is_not_opened_without_one(provider, monkeypatch):
+    """The table is no stricter than the libraries are, where they are installed."""
+    for variable in (*provider.keys, "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises((ApiKeyMissing, ExtraMissing)):
+        open_model(f"{provider.name}:{provider.suggestion or 'm'}", environ={})
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ def _variables(file: _File, environ: Mapping[str, str], used: set[str]) -> Varia
             way_out = f"put the key of that service into the file as well, or {address} into the environment"
             raise ConfigInvalid(file.path, f"{address}: {key} of the environment would be sent there; {way_out}")
     rows = [row for row in ENV if row.variable and _is_filled_in(file, row.name)]
-    return Variables({row.variable: file.values[row.name] for row in rows if _is_handed_on(row, environ, keys, used)})
+    values = {row.variable: file.values[row.name] for row in rows if _is_handed_on(row, environ, keys, used)}
+    return Variables(values, file.path)
 
 
 def _is_in_force(name: str, file: _File, environ: Mapping[str, str], provider: str, used: set[str]) -> bool:

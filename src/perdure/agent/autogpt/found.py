@@ -19,8 +19,9 @@ _LISTS: Final = frozenset({"constraints", "resources", "best_practices", "left_o
 class Variables(Mapping[str, str]):
     """Environment variables: keys of providers, and addresses. Neither shown nor encoded: they may be secrets."""
 
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+    def __init__(self, values: Mapping[str, str] | None = None, place: str = "") -> None:
         self._values = dict(values or {})
+        self.place = place  # the file
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -30,6 +31,11 @@ class Variables(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @property
+    def places(self) -> dict[str, str]:
+        """From which file each of them is."""
+        return dict.fromkeys(self._values, self.place)
 
     def __repr__(self) -> str:
         return f"<variables: {', '.join(self) or 'none'}>"
