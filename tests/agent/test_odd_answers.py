@@ -116,3 +116,14 @@ def test_arguments_that_are_nested_too_deeply_are_no_arguments(depth):
     assert [{}, {"path": "a"}] == [call["arguments"] for call in reply.calls]
     assert "no JSON object" in reply.calls[0]["problem"]
     assert len(reply.calls[0]["problem"]) < 500
+
+
+@pytest.mark.filterwarnings("ignore::pydantic_ai._warnings.UsageExtractionFailedWarning")
+@pytest.mark.parametrize("usage", [(-100, 10), (2**63, 5), (10**30, 10**30), (100, -1)])
+def test_a_count_that_can_be_none_is_charged_by_our_own_rule(usage):
+    """The reply is paid for and kept; what it has cost is estimated, as where nothing is counted."""
+    reply, _ = asked(Answer(text="There are three pages.", usage=usage))
+    assert "There are three pages." == reply.text
+    assert 0 < reply.cost.tokens_in < 100
+    assert 0 < reply.cost.tokens_out < 100
+    assert reply.cost.money

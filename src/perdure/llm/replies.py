@@ -18,6 +18,7 @@ from perdure.model.budget import Cost
 from perdure.model.chat import Call, FinishReason, ModelReply, ModelRequest
 from perdure.model.ids import plain_text
 
+_TOKENS_MAX: Final = 1_000_000_000  # more than any model takes: a count above that is none
 _SHOWN_CHARS_MAX: Final = 200  # of arguments that are none
 _FINISHES: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -101,18 +102,23 @@ def _refuse(constant: str) -> Never:
 
 
 def _cost(response: wire.ModelResponse, request: ModelRequest, *, model: str, system: str) -> Cost:
-    """Return what the provider has counted; a provider that counts nothing is charged by our own rule."""
+    """Return what the provider has counted; one that counts nothing, or nonsense, is charged by our own rule."""
     usage = response.usage
-    if not usage.input_tokens and not usage.output_tokens:
+    if not _is_count(usage.input_tokens) or not _is_count(usage.output_tokens) or not usage.total_tokens:
         said = sum(pricing.tokens_of(part.content) for part in response.parts if isinstance(part, wire.TextPart))
         said += sum(pricing.tokens_of(part.args_as_json_str()) for part in response.tool_calls)
         tokens = (pricing.tokens_in(request), said)
         return pricing.cost_of(*tokens, model=model, provider=system, url=response.provider_url or "")
     try:
         money = pricing.money(response.cost().total_price)
-    except (AssertionError, LookupError, ValueError):  # no price is known
-        money = ""
+    except (AssertionError, LookupError, ValueError):  # no price is known, or what was counted contradicts itself
+        tokens = (usage.input_tokens, usage.output_tokens)
+        return pricing.cost_of(*tokens, model=model, provider=system, url=response.provider_url or "")
     return Cost(tokens_in=usage.input_tokens, tokens_out=usage.output_tokens, money=money)
+
+
+def _is_count(tokens: object) -> bool:
+    return isinstance(tokens, int) and 0 <= tokens <= _TOKENS_MAX
 
 
 def _without_fence(text: str) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from perdure.errors import FileRefused
-from perdure.limits import LISTED_MAX, MATCHES_MAX, WORKSPACE_FILE_BYTES_MAX
+from perdure.limits import LISTED_MAX, MATCHES_MAX
 from perdure.tools.builtin import putting, reading, searching
 from perdure.tools.builtin.inside import LEFT_ASIDE, Below, Spot, below, enter
 from perdure.tools.declare import tool
@@ -52,8 +52,7 @@ def read_file(
 @tool(effect="workspace", paths=("{filename}",), aliases=("write_file", "create_file"))
 def write_to_file(workspace: str, filename: Filename, contents: Annotated[str, "All that the file is to hold."]) -> str:
     """Write a file, and the folders it stands in where they are missing. What the file held before is replaced."""
-    content = _encoded(filename, contents)
-    return _change(workspace, filename, lambda _: content, "wrote")
+    return _put(workspace, filename, _encoded(filename, contents), is_added=False)
 
 
 @tool(effect="workspace", paths=("{filename}",), aliases=("append_file",))
@@ -61,8 +60,7 @@ def append_to_file(
     workspace: str, filename: Filename, contents: Annotated[str, "What is added; begin or end it with a line break."]
 ) -> str:
     """Add text to the end of a file; a missing one is made."""
-    content = _encoded(filename, contents)
-    return _change(workspace, filename, lambda old: old + content, "appended to")
+    return _put(workspace, filename, _encoded(filename, contents), is_added=True)
 
 
 @tool(effect="pure", aliases=("list_files", "list_directory"))
@@ -170,21 +168,12 @@ def _encoded(filename: str, contents: str) -> bytes:
         ) from error
 
 
-def _change(workspace: str, filename: str, new: Callable[[bytes], bytes], done: str) -> str:
-    """Let the file's content be `new(old content)`; say what was done."""
-
-    def checked(old: bytes) -> bytes:
-        content = new(old)
-        if len(content) > WORKSPACE_FILE_BYTES_MAX:
-            why = f"was left as it is: with {len(content):,} bytes it would be over {WORKSPACE_FILE_BYTES_MAX:,}"
-            raise FileRefused(filename, f"{why}, and no rollback could bring it back; write several files")
-        sizes.append(len(content))
-        return content
-
-    sizes: list[int] = []
+def _put(workspace: str, filename: str, content: bytes, *, is_added: bool) -> str:
+    """Write a file, or add to it; say what was done."""
     with enter(workspace) as inside, inside.place(filename, make=True) as spot:
-        has_replaced = putting.change(spot, checked)
-    return f"{done} {filename!r}: {sizes[0]:,} bytes now{'' if has_replaced else ', a new file'}"
+        size_bytes, has_replaced = putting.put(spot, content, is_added=is_added)
+    done = "appended to" if is_added else "wrote"
+    return f"{done} {filename!r}: {size_bytes:,} bytes now{'' if has_replaced else ', a new file'}"
 
 
 def _replaced(has_replaced: bool) -> str:  # noqa: FBT001 - worded in one place

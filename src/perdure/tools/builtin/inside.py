@@ -222,13 +222,15 @@ class Inside:
         raise FileRefused(path, f"is a link to {target!r}: nothing is written through links; name the real path")
 
     def _near(self, path: str) -> str:
-        """Name what in the same folder is called most like it."""
+        """Name what in the same folder is called most like it; of a link that leads nowhere, where it leads."""
         folder, _, name = path.rstrip(os.sep).rpartition(os.sep)
         try:
             with contextlib.ExitStack() as opened:
                 spot = self._walk(folder, opened)
                 fd = self._own(opened, spot.open_folder())
                 names = [text_of(each) for each in os.listdir(fd) if not is_part(each)]
+                if name in names:
+                    return f": it is a link to {text_of(os.readlink(name, dir_fd=fd))!r}, and nothing is there"
         except (OSError, ValueError, OutsideWorkspace):
             return ""
         near = difflib.get_close_matches(name, names, n=_NAMES_TOLD_MAX)

@@ -13,11 +13,11 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import BinaryIO, Final
 
 from perdure.errors import FileRefused
-from perdure.limits import COPIED_BYTES_MAX, COPIED_MAX
+from perdure.limits import COPIED_BYTES_MAX, COPIED_MAX, WORKSPACE_FILE_BYTES_MAX
 from perdure.model.files import PART_PREFIX
 from perdure.tools.builtin.inside import Below, Spot, below, opened_below
 
@@ -28,19 +28,18 @@ _MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 _PIECE_BYTES: Final = 1024 * 1024
 
 
-def put(spot: Spot, content: bytes) -> bool:
-    """Let a file with `content` stand at `spot`; return whether it replaced one, whose mode it keeps.
+def put(spot: Spot, content: bytes, *, is_added: bool = False) -> tuple[int, bool]:
+    """Let a file with `content` stand at `spot`; return how many bytes it has, and whether it replaced one.
 
-    Raises FileRefused where anything but a file stands there, OSError.
+    The mode of that is kept; with `is_added` its content too, before the new one. Raises FileRefused where anything but
+    a file stands there, or it would be too large to be brought back; OSError.
     """
-    return change(spot, lambda _: content)
-
-
-def change(spot: Spot, new: Callable[[bytes], bytes]) -> bool:
-    """Let a file stand at `spot` whose content is `new(old content, or empty)`; as `put` otherwise."""
     with _alone:
         mode = _mode_of_file(spot)
-        content = new(b"" if mode is None else _read(spot))
+        if is_added and mode is not None:
+            _refuse_large(spot, spot.stat().st_size + len(content))  # before anything of it is read
+            content = _read(spot) + content
+        _refuse_large(spot, len(content))
         with _part(spot) as part:
             fd = os.open(part, _MAKE, 0o666, dir_fd=spot.folder_fd)
             with open(fd, "wb") as file:
@@ -48,7 +47,7 @@ def change(spot: Spot, new: Callable[[bytes], bytes]) -> bool:
                 _finish(file, mode)
             os.replace(part, spot.name, src_dir_fd=spot.folder_fd, dst_dir_fd=spot.folder_fd)
         os.fsync(spot.folder_fd)
-    return mode is not None
+    return len(content), mode is not None
 
 
 def copy(source: Spot, spot: Spot) -> bool:
@@ -64,8 +63,10 @@ def copy(source: Spot, spot: Spot) -> bool:
             raise FileRefused(spot.path, "exists already: a folder replaces nothing; delete it first")
         made = Spot(folder_fd=spot.folder_fd, name=part, path=spot.path)
         if is_folder:
+            _weigh(source)
             _copy_folder(source, made)
         else:
+            _Allowance().take(source.path, size_bytes=source.stat().st_size)
             _copy_file(source, made, _Allowance())
         os.rename(part, spot.name, src_dir_fd=spot.folder_fd, dst_dir_fd=spot.folder_fd)
         os.fsync(spot.folder_fd)
@@ -153,9 +154,15 @@ def _mode_of_file(spot: Spot) -> int | None:
     raise FileRefused(spot.path, "is no file (a pipe, socket or device)")
 
 
+def _refuse_large(spot: Spot, size_bytes: int) -> None:
+    if size_bytes > WORKSPACE_FILE_BYTES_MAX:
+        why = f"was left as it is: with {size_bytes:,} bytes it would be over {WORKSPACE_FILE_BYTES_MAX:,}"
+        raise FileRefused(spot.path, f"{why}, and no rollback could bring it back; write several files")
+
+
 def _read(spot: Spot) -> bytes:
     with open(spot.open_file(), "rb") as file:
-        return file.read()
+        return file.read(WORKSPACE_FILE_BYTES_MAX + 1)  # it may have grown since it was looked at
 
 
 def _finish(file: BinaryIO, mode: int | None) -> None:
@@ -172,6 +179,14 @@ def _copy_file(source: Spot, spot: Spot, allowance: _Allowance) -> None:
             allowance.take(source.path, size_bytes=len(piece))
             made.write(piece)
         _finish(made, os.fstat(come.fileno()).st_mode)
+
+
+def _weigh(source: Spot) -> None:
+    """Raise FileRefused where there is too much in a folder, before any of it is copied."""
+    allowance = _Allowance()
+    for found in below(source, leave_aside=False):
+        size_bytes = found.seen.st_size if stat.S_ISREG(found.seen.st_mode) else 0
+        allowance.take(source.path, files=1, size_bytes=size_bytes)
 
 
 def _copy_folder(source: Spot, spot: Spot) -> None:

@@ -167,11 +167,34 @@ def test_the_workspace_itself_is_no_file(ws, name):
 
 def test_what_is_too_large_to_be_brought_back_is_not_written(ws, monkeypatch):
     """A file over the limit of a capture would be lost in a rollback: the old one stays."""
-    monkeypatch.setattr(files, "WORKSPACE_FILE_BYTES_MAX", 10)
+    monkeypatch.setattr(putting, "WORKSPACE_FILE_BYTES_MAX", 10)
     append_to_file(str(ws), "f", "0123456789")
     with pytest.raises(FileRefused, match="with 11 bytes it would be over 10"):
         append_to_file(str(ws), "f", "x")
+    with pytest.raises(FileRefused, match="with 12 bytes it would be over 10"):
+        write_to_file(str(ws), "f", "x" * 12)
     assert {"f": "0123456789"} == tree(ws)
+
+
+def test_a_huge_file_is_replaced_and_refused_unread(ws, monkeypatch):
+    """What is of no use is not read into memory, and what is too much is known by its size, before a copy of it."""
+
+    def unread(*_):
+        raise AssertionError("it was read")
+
+    (ws / "d").mkdir()
+    for name in ("huge", "d/huge"):
+        (ws / name).touch()
+        os.truncate(ws / name, 2 << 30)
+    monkeypatch.setattr(putting, "_read", unread)
+    monkeypatch.setattr(putting, "_copy_file", unread)
+    with pytest.raises(FileRefused, match="with 2,147,483,649 bytes it would be over"):
+        append_to_file(str(ws), "huge", "x")
+    for source in ("huge", "d"):
+        with pytest.raises(FileRefused, match="more than one copy may take"):
+            copy_file(str(ws), {}, source, "copy")
+    assert "wrote 'huge': 1 bytes now" == write_to_file(str(ws), "huge", "x")
+    assert ["d", "huge"] == sorted(os.listdir(ws))
 
 
 def test_half_of_a_surrogate_pair_is_not_written(ws):

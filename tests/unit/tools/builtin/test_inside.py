@@ -156,6 +156,13 @@ def test_a_workspace_that_is_reached_through_a_link_is_a_workspace(place):
     assert "new" == (place / "ws/new.txt").read_text()
 
 
+def test_a_link_that_leads_nowhere_is_told_as_one(place):
+    """The model learns why the name that it sees listed cannot be read."""
+    (place / "ws/dangling").symlink_to("gone")
+    with pytest.raises(FileRefused, match="a link to 'gone', and nothing is there"):
+        files.read_file(str(place / "ws"), {}, "dangling")
+
+
 def test_links_in_a_circle_end(place):
     """The reader says that a link stands in the way, as the system would."""
     ws = place / "ws"
