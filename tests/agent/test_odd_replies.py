@@ -16,7 +16,7 @@ from perdure.agent.approaches.planning import TITLE_MAX
 from perdure.limits import NAME_BYTES_MAX, QUESTIONS_MAX
 from perdure.model.chat import ModelReply, ModelRequest
 from perdure.testing import ScriptedModel
-from tests.agent.scenes import APPROVED, JUDGED, REFUSED, Scene, fills, form_of, planned, says
+from tests.agent.scenes import APPROVED, JUDGED, Scene, fills, form_of, planned, says
 from tests.agent.test_turns import last_results, say
 from tests.worlds import World
 

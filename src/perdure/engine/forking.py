@@ -106,10 +106,10 @@ async def plan_fork(store: Store, task: str, at: int | str = "", into: str = "",
 
 async def _refuse_shared(store: Store, place: str) -> None:
     """Raise UsageError where an unfinished task has its files at `place`, though there may be none yet."""
-    for one in await store.tasks():
-        is_there = bool(one.workspace) and os.path.realpath(one.workspace) == place
-        if is_there and not one.is_finished and not one.is_half_fork:
-            raise UsageError(f"{place!r} is the workspace of task {one.name!r}, which is unfinished; choose another")
+    there = [one for one in await store.tasks() if one.workspace and not one.is_finished and not one.is_half_fork]
+    found = next((one for one in there if planting.is_at(one.workspace, place)), None)
+    if found is not None:
+        raise UsageError(f"{place!r} is the workspace of task {found.name!r}, which is unfinished; choose another")
 
 
 async def make_fork(world: World, presence: Presence, plan: ForkPlan, fork: str, at_work: Container[str]) -> None:
