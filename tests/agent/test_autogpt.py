@@ -63,7 +63,7 @@ def look(filename: str) -> str:
     return f"{filename}: - a.txt: a late ship"
 
 
-@pytest.mark.parametrize("kill_at", [0, 2, *range(10, 21)])
+@pytest.mark.parametrize("kill_at", [0, 2, *range(8, 19)])
 def test_an_agent_of_autogpt_is_continued(kill_at, monkeypatch):
     """Its goal, settings and history go on in a task of ours; killed behind any append, no request is made twice."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")

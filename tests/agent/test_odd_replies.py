@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import perdure
+from perdure.agent import Agent
 from perdure.agent.approaches.planning import TITLE_MAX
 from perdure.limits import NAME_BYTES_MAX, QUESTIONS_MAX
 from perdure.model.chat import ModelReply, ModelRequest
+from perdure.testing import ScriptedModel
 from tests.agent.scenes import APPROVED, JUDGED, Scene, fills, form_of, planned, says
 from tests.agent.test_turns import last_results, say
 from tests.worlds import World
@@ -234,3 +238,70 @@ def test_a_check_by_the_command_that_has_just_run_takes_what_that_has_come_to() 
             for entry in scene.world.journal()
             if type(entry.payload).__name__ == "ActionIntended"
         )
+
+
+def test_a_step_that_is_called_done_beside_a_call_for_a_new_plan_is_not_the_goal() -> None:
+    """There is no step then: the model is told so, and nothing is judged."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned(f"plan {len(scene.forms)}")
+        if form_of(request):
+            return APPROVED
+        if "a new plan is asked for" in str(request.messages):
+            return says("", ("step_done", {"result": "the new step"}))
+        return says("", ("step_done", {"result": "the old step"}), ("replan", {"reason": "a wall"}))
+
+    scene = Scene(speaks, prompt_strategy="plan_execute")
+    assert scene.live() == "the new step"
+    assert ["plan", "turn", "plan", "turn", "verdict", "verdict"] == scene.forms
+
+
+def test_a_pipe_is_no_file_that_a_check_waits_for(tmp_path: Path) -> None:
+    """A program of the agent may have made one."""
+    os.mkfifo(tmp_path / "pipe")
+    check = {"kind": "text_contains", "path": "pipe", "text": "x"}
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("write", check=check if len(scene.forms) == 1 else JUDGED)
+        if form_of(request):
+            return APPROVED
+        is_told = "no file that can be read" in str(request.messages)
+        return says("", ("replan", {"reason": "a pipe"}) if is_told else ("step_done", {"result": "written"}))
+
+    scene = Scene(speaks, workspace=tmp_path, prompt_strategy="plan_execute")
+    assert scene.live() == "written"
+
+
+def test_a_strategy_whose_model_was_changed_since_goes_by_the_one_in_its_place() -> None:
+    """`fast_model` is what recovery falls back on; it may be another when the task is resumed."""
+    asked: list[str] = []
+
+    def speaks(name: str) -> Any:
+        def reply(request: ModelRequest) -> ModelReply:
+            asked.append(f"{name} {form_of(request) or 'turn'}")
+            if form_of(request):
+                return APPROVED
+            if len(asked) == 1:
+                return says("", ("ask_user", {"question": "Go on?"}))
+            return ModelReply(text="No.", finish="refusal") if name == "one" else says("done")
+
+        return reply
+
+    scene = Scene(speaks("one"), fast_model="scripted:two")
+    models = {name: ScriptedModel(speaks(name), name=f"scripted:{name}") for name in ("one", "two", "three")}
+
+    def agent(**changes: str) -> Agent:
+        opened = Agent(settings=scene.settings, open_model=lambda name: models[name.partition(":")[2]])
+        return msgspec.structs.replace(opened, changes=changes)
+
+    def live(agent: Agent) -> object:
+        return scene.world.do(lambda runtime: runtime.run(agent, "job", goal="do it", args=agent.arguments()))
+
+    with pytest.raises(perdure.NeedsHuman):
+        live(agent())
+    say(scene, "answer", "yes")
+    assert live(agent(fast_model="scripted:three")) == "done"
+    assert ["three turn", "three verdict"] == asked[-2:]
+    assert all(one.startswith("one") for one in asked[:-2])

@@ -1,12 +1,16 @@
 """`perdure run GOAL` on a model of a provider: as a person types it, killed, against a service on real sockets."""
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from tests.agent.modelserver import ModelServer
+from tests.cli.conftest import ROOT
 from tests.cli.thinking import note
 
 GOAL = "Write a note that says hello"
@@ -103,6 +107,21 @@ def test_a_plan_says_how_each_step_is_checked_and_what_was_found(perdure, servic
     assert ("passed", "the command ends with 0") == (last["verdict"], last["why"])
     goal = json.loads(perdure("log", "note", "--kind", "check_judged")[1].splitlines()[-1])
     assert "a model judged: the calls show it" == goal["fields"]["reason"]
+
+
+def test_a_resume_that_sends_no_request_loads_no_client_library(perdure, service, here):
+    """One that only meets the question again; the next request opens the model, and the task ends as ever."""
+    assert 3 == perdure(*order(service))[0]
+    line = "import sys; from perdure.cli import main; code = main(['resume', 'note']); "
+    line += "print(code, sorted({'pydantic_ai', 'openai', 'genai_prices'} & sys.modules.keys()))"
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.run([sys.executable, "-c", line], cwd=here, env=environ, capture_output=True, check=False)
+    assert b"3 []" == process.stdout.splitlines()[-1], process.stderr
+    for _ in range(2):
+        perdure("answer", "note", "y")
+        code, out, err = perdure("resume", "note")
+    assert (0, RESULT) == (code, out.splitlines()[-1]), err
+    assert [] == service.problems()
 
 
 def test_unattended_what_would_ask_fails_with_the_package(perdure, service):

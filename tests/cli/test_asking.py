@@ -69,7 +69,8 @@ def test_the_end_of_the_input_and_ctrl_c_leave_the_rest(typing, perdure, here, e
     """The command ends with exit 3, and the task can be answered."""
     add_program(here)
     lines = [end] if end != "stop" else []
-    code, _, _ = typing("run", "--program", "programs.py:chooser", "--name", "t", lines=lines, stops=end == "stop")
+    code, _, err = typing("run", "--program", "programs.py:chooser", "--name", "t", lines=lines, stops=end == "stop")
+    assert (end == "stop", False) == ("left for later" in err, "running action" in err)
     assert (3, 2) == (code, len(json.loads(perdure("show", "t", "--json")[1])["questions"]))
     assert 0 == perdure("answer", "t", "red", "--question", "1")[0]
 

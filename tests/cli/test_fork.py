@@ -101,6 +101,15 @@ def test_what_will_not_do_is_refused_and_nothing_is_made(perdure, here, letters,
     assert not (here / "two").exists()
 
 
+def test_two_forks_do_not_share_a_folder(perdure, here, letters):
+    """Also one in which the first has no files yet: it would take those of the second for its own."""
+    assert 0 == perdure("fork", letters, "--at", "start", "--into", "two")[0]
+    code, _, err = perdure("fork", letters, "--at", "start", "--into", "two")
+    assert (2, True) == (code, "is the workspace of task 'letters-fork', which is unfinished" in err)
+    assert 0 == perdure("cancel", "letters-fork")[0]
+    assert 0 == perdure("fork", letters, "--at", "start", "--into", "two")[0]
+
+
 def test_a_half_fork_says_what_to_type(perdure, spawn, here, letters):
     """Killed half way: listed as half, never resumed, not even by --all; the line that it names makes it anew."""
     process = spawn("fork", letters, "--into", "two", PERDURE_TESTING="1", PERDURE_CRASH="during_fork:2")

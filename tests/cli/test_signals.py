@@ -164,6 +164,7 @@ def test_ctrl_c_twice_stops_now(place, perdure, folder):
     code, said = stop_at(place, folder, signal.SIGINT, signal.SIGINT)
     assert 130 == code, said
     assert "stopping now" in said
+    assert (place != "edit", False) == ("was cut short" in said, "CancelledError" in said), said
     expect_paused_and_resumable(perdure, folder)
 
 

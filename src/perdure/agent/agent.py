@@ -138,22 +138,24 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
         before = {**dict(task.state.get("settings", {}))}
         settings = changed(self.settings, {**before, **self.changes})
+        known = {name: tuple(found) for name, found in task.state.get("models", {}).items()}
 
         @tool(effect="pure", name=OUTFIT, poll=True)  # the same each time, and no circle
         async def fit_out() -> dict[str, Any]:
             try:
-                recorded = await opened.fit_out(settings)
+                recorded = await opened.fit_out(settings, known)
             except UsageError as error:  # no fault of what was done: nothing of it may be rolled back for that
                 raise OutfitMissing(str(error)) from error
             return {
                 "settings": {**before, **self.changes},
                 "outfit": to_text(recorded),
                 "keys": self._found_keys(before),
+                "models": recorded.models,
             }
 
         def keep(memory: Any, fitted: dict[str, Any]) -> None:  # noqa: ANN401 - a view of the state
             memory["settings"] = fitted["settings"]
-            memory["keys"] = fitted.get("keys", {})
+            memory["keys"], memory["models"] = fitted.get("keys", {}), fitted.get("models", {})
 
         fitted = await task.using(key=f"{OUTFIT} {task.attempt}").act(fit_out, then=keep)
         recorded = from_text(fitted["outfit"])

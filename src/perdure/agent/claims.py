@@ -69,6 +69,10 @@ def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
     call = next((call for call in results.unanswered(message) if call["name"] in people.CLAIMING), None)
     if call is None and message.get("calls"):
         return
+    is_planless = "why" in view.memory["ahead"] and "steps" not in view.memory["ahead"]
+    if call is not None and call["name"] == "step_done" and is_planless:
+        why = "a new plan is asked for; say so again when a step of that is done"
+        yield results.given(len(view.memory["messages"]) - 1, {call["id"]: results.failed("NoStep", why)})
     is_step = call["name"] == "step_done" if call else approach.claims(view) == "step"
     title = planning.next_step(view) if is_step else ""
     text = str(call["arguments"].get("result", "")) if call else message["text"]

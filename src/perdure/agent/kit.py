@@ -35,7 +35,12 @@ class Kit(msgspec.Struct, kw_only=True):
     thinkers: dict[str, Tool[..., Any]] = {}  # by name of the model
 
     def thinker(self, strategy: Strategy) -> tuple[Model, Tool[..., Any]]:
-        """Return the model that thinks under `strategy`, and the tool that asks it."""
+        """Return the model that thinks under `strategy`, and the tool that asks it.
+
+        Strategies stand on record since the start: one whose model was changed since goes by the one in its place.
+        """
+        if strategy.model and strategy.model not in self.models:
+            return self.judge()
         return self._opened(strategy.model or self.settings.model)
 
     def judge(self) -> tuple[Model, Tool[..., Any]]:

@@ -22,6 +22,8 @@ def look(check: dict[str, Any], workspace: str) -> dict[str, Any]:
         return _finding(f"there is no {path!r} in the workspace")
     if check["kind"] == "file_exists":
         return _finding("")
+    if not os.path.isfile(place):  # to open a pipe would wait for whoever writes into it
+        return _finding(f"{path!r} is no file that can be read")
     try:
         with open(place, "rb") as file:
             content = file.read(READ_MAX).decode("utf-8", "replace")

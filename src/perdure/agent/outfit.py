@@ -1,7 +1,8 @@
 """What an agent is fitted out with at a call of its program: settings, offers of tools, models. One action, on record.
 
-Opening models and MCP servers is the work of that action, so a replay opens nothing: it takes what is on record, and
-for what is not there a stand-in that is never called. Called by `agent.py`.
+Opening models and MCP servers is the work of that action (of a model that is on record, the first request's), so a
+replay opens nothing: it takes what is on record, and for what is not there a stand-in that is never called. Called by
+`agent.py`.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ class Opened:
         self.servers: McpServers | None = None
         self.tools: Mapping[str, Tool[..., Any]] = {}
 
-    async def fit_out(self, settings: AgentSettings) -> Recorded:
-        """Open what the settings name; return what is to be recorded of it. Raises ConfigInvalid, ExtraMissing."""
-        opening = self._open_model or _provider(settings, self._environ)
+    async def fit_out(self, settings: AgentSettings, known: Mapping[str, tuple[str, int]]) -> Recorded:
+        """Open what the settings name; return what is to be recorded of it. Raises ConfigInvalid, ExtraMissing.
+
+        Models that are `known` (as `Recorded.models`) are opened with their first request.
+        """
         for name in model_names(settings):
-            self.models[name] = await asyncio.to_thread(opening, name)  # client libraries take a second to load
+            self.models[name] = await self._opened(name, settings, known.get(name))
         if settings.mcp:
             from perdure.tools.mcp import mcp_tools
 
@@ -80,6 +83,16 @@ class Opened:
             served={name: found.effect for name, found in one_each.items() if found.schema is not None},
             remarks=[*(self.servers.problems if self.servers else ()), *_warning(self.tools, hidden)],
         )
+
+    async def _opened(self, name: str, settings: AgentSettings, known: tuple[str, int] | None) -> Model:
+        opening = self._open_model or _provider(settings, self._environ)
+        if known is not None and self._open_model is None:
+            from perdure.llm.later import LaterModel, is_as_before
+
+            provider, window = known
+            if is_as_before(name, provider, base_url=settings.base_url, environ=self._environ):
+                return LaterModel(name, provider, window, opening)
+        return await asyncio.to_thread(opening, name)  # client libraries take a second to load
 
     def kit(self, settings: AgentSettings, recorded: Recorded, first: Sequence[Message]) -> Kit:
         """Return what the policy works with."""

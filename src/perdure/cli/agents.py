@@ -29,7 +29,7 @@ class AgentOptions(WorkOptions, frozen=True, kw_only=True):
 
     continuous: Annotated[
         bool | None,
-        typer.Option("--continuous/--ask", "--yes", "-y", help="Allow what would ask; the journal says so. Or not."),
+        typer.Option("--continuous/--ask", "--yes", "-y", help="Allow what would ask; the journal says so."),
     ] = None
     continuous_limit: Annotated[
         int | None,
@@ -46,7 +46,7 @@ class AgentOptions(WorkOptions, frozen=True, kw_only=True):
         list[str] | None, typer.Option("--tools", metavar="MODULE", help="Tools of yours: pkg.mod or file.py.")
     ] = None
     network: Annotated[
-        bool | None, typer.Option("--network/--no-network", help="Let sandboxed programs use the network. Or not.")
+        bool | None, typer.Option("--network/--no-network", help="Let sandboxed programs use the network.")
     ] = None
 
 

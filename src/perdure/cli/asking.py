@@ -83,7 +83,11 @@ async def _answer_to(session: Session, question: Open) -> str | None:
     complain(f"\n[{question.number}] {question.text}")
     sys.stderr.write("answer (an empty line leaves it for later)> ")
     sys.stderr.flush()
-    line = await _read_line(session.stopping)
+    session.is_asking = True
+    try:
+        line = await _read_line(session.stopping)
+    finally:
+        session.is_asking = False
     return None if line is None else line.strip()
 
 

@@ -60,6 +60,7 @@ class Session:
         self._stack = AsyncExitStack()
         self._name = ""  # of the task at hand
         self._asked = 0
+        self.is_asking = False  # nothing runs: a person is asked at the terminal
         self.stopping = asyncio.Event()  # a person or the system wants the command to end
 
     async def __aenter__(self) -> Self:
@@ -135,7 +136,9 @@ class Session:
 
     def _stop(self, number: int) -> None:
         self._asked += 1
-        if self._asked == 1:
+        if self._asked == 1 and self.is_asking:
+            complain("\nleft for later")
+        elif self._asked == 1:
             again = "; Ctrl-C again: now" if number == signal.SIGINT else ""
             complain(f"pausing at the end of the running action{again}")
         elif self._asked == _ASKED_NOW:

@@ -86,6 +86,7 @@ async def plan_fork(store: Store, task: str, at: int | str = "", into: str = "",
     place = planting.placed(into, parent.workspace, store)
     if half is None or half.workspace != place or not await asyncio.to_thread(planting.holds_just, place, fold.files):
         planting.refuse_full(place)
+    await _refuse_shared(store, place)
     files = [node for _, node in fold.files.items() if node.kind == "file"]
     return ForkPlan(
         parent=parent.task,
@@ -101,6 +102,14 @@ async def plan_fork(store: Store, task: str, at: int | str = "", into: str = "",
         file_bytes=sum(node.size for node in files),
         later=await _effects_after(store, parent.task, seq),
     )
+
+
+async def _refuse_shared(store: Store, place: str) -> None:
+    """Raise UsageError where an unfinished task has its files at `place`, though there may be none yet."""
+    there = [one for one in await store.tasks() if one.workspace and not one.is_finished and not one.is_half_fork]
+    found = next((one for one in there if planting.is_at(one.workspace, place)), None)
+    if found is not None:
+        raise UsageError(f"{place!r} is the workspace of task {found.name!r}, which is unfinished; choose another")
 
 
 async def make_fork(world: World, presence: Presence, plan: ForkPlan, fork: str, at_work: Container[str]) -> None:

@@ -34,6 +34,11 @@ def placed(into: str, workspace: str, store: Store) -> str:
     return place
 
 
+def is_at(workspace: str, place: str) -> bool:
+    """Whether a workspace is the folder `place`, which is given as `placed` returns it."""
+    return os.path.realpath(workspace) == place
+
+
 def refuse_full(place: str) -> None:
     """Raise UsageError where something stands at `place` that is no empty folder."""
     try:

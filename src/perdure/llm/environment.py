@@ -42,13 +42,19 @@ def explain_choice(environ: Mapping[str, str]) -> tuple[str, ...]:
     return (*heads, f"No model was chosen: `offline` is used, which digests folders. Choose another with {choice}.")
 
 
+def is_installed(provider: Provider) -> bool:
+    """Whether its client library is here; a provider without an extra of ours says so itself when it is opened."""
+    client = _CLIENTS.get(provider.extra, "")
+    return _has("pydantic_ai") and (not client or _has(client))
+
+
 def _with_keys(environ: Mapping[str, str]) -> Iterator[Found]:
     for provider in PROVIDERS:
         variable = next((name for name in provider.keys if environ.get(name, "").strip()), "")
         if not variable:
             continue
         model = f"{provider.name}:{provider.suggestion}" if provider.suggestion else ""
-        is_ready = _is_installed(provider)
+        is_ready = is_installed(provider)
         such_as = f", such as --model {model}" if model else f": --model {provider.name}:NAME"
         first = "" if is_ready else f", after {install_command(provider.name)}"
         yield Found(
@@ -83,12 +89,6 @@ def _local() -> Iterator[Found]:
             is_ready=is_ready,
             sentence=f"A small model is on this machine, for the prose of a digest: --model {LOCAL}{first}.",
         )
-
-
-def _is_installed(provider: Provider) -> bool:
-    """Whether its client library is here; a provider without an extra of ours says so itself when it is opened."""
-    client = _CLIENTS.get(provider.extra, "")
-    return _has("pydantic_ai") and (not client or _has(client))
 
 
 def _has(package: str) -> bool:

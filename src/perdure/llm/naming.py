@@ -73,6 +73,15 @@ def provider_of(model: str, base_url: str = "") -> str:
     return ALIASES.get(provider, provider) or name
 
 
+def label_of(model: str, url: str) -> str:
+    """Return whose health and waits a model's calls share, where it is asked at `url` ("": at its provider's own).
+
+    Only services that speak OpenAI's interfaces are told apart by where they are.
+    """
+    provider, _ = split_name(model)
+    return provider_of(model, url if url and provider in {"", "openai", "openai-chat", "openai-responses"} else "")
+
+
 def keys_of(provider: str) -> tuple[str, ...]:
     """Return the environment variables that may hold the key of `provider`."""
     name = ALIASES.get(provider, provider)
