@@ -111,3 +111,40 @@ def test_the_model_is_warned_each_time_that_the_budget_comes_to_an_end() -> None
 def digest(request: ModelRequest) -> str:
     """Tell requests apart."""
     return values.digest([request.messages, request.offers, request.schema]).hex()
+
+
+@perdure.tool(effect="pure", name="cx_take")
+def take(text: str) -> str:
+    """Take a text, however long."""
+    return text
+
+
+def test_a_message_that_is_too_long_by_itself_is_shown_by_head_and_tail() -> None:
+    """What a model has said or been given fits by the next request; calls keep their results, the journal has all."""
+    long = "from here " + "on and on " * 30_000 + "to there"
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says(long, ("cx_take", {"text": long})) if len(scene.forms) == 1 else says("done")
+
+    scene = Scene(speaks, tools=[take], context_max=WINDOW)
+    assert scene.live() == "done"
+    request = scene.model.requests[1]
+    assert size_of(request.messages) <= WINDOW * BYTES_PER_TOKEN
+    reply = request.messages[-1]
+    texts = [reply["text"], reply["calls"][0]["arguments"]["text"], reply["results"][reply["calls"][0]["id"]]["text"]]
+    assert all(text.startswith("from here ") and text.endswith("to there") and len(text) < 9_000 for text in texts)
+
+
+def test_a_window_that_is_smaller_than_what_is_offered_lets_the_newest_through() -> None:
+    """Such a window can be met by nothing: the request is as small as can be, and goes out."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says("short", ("cx_page", {"number": 1})) if len(scene.forms) == 1 else says("done")
+
+    scene = Scene(speaks, tools=[page], context_max=1)
+    assert scene.live() == "done"
+    assert "page 1: " in str(scene.model.requests[1].messages[-1]["results"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from perdure.agent.approaches.approach import Approach
 from perdure.agent.kit import Kit
@@ -17,6 +17,7 @@ from perdure.agent.people import OFFERS
 from perdure.agent.prompts import persona
 from perdure.model.chat import Message, Offer
 from perdure.model.move import Move, PolicyView, Remember
+from perdure.tools.builtin.shown import shown
 
 BYTES_PER_TOKEN: Final = 3  # of English text about four; few enough that a request is not too long unseen
 WINDOW_USUAL: Final = 32_000  # tokens, where nobody says how many a model takes
@@ -25,6 +26,7 @@ KNOWN: Final = 0.9  # of what a model has refused as too long: so much is taken 
 KEPT: Final = 0.35  # to this share, newest messages first
 LINE_MAX: Final = 160  # letters that are left of a message
 LINES_MAX, LINES_MIN = 200, 5  # that are left of older messages; half of what is kept, at most
+TEXT_MIN: Final = 1_000  # letters that a text may always have
 LOW: Final = (
     "Most of what this task may cost is used. Do only what is still needed most, then call `finish` with what there is."
 )
@@ -134,7 +136,10 @@ def window_of(view: PolicyView, kit: Kit) -> int:
 
 
 def condense(memory: Memory, room: int) -> None:
-    """Leave of the conversation what is pinned, a line for each older message, and the newest that fit into `room`."""
+    """Leave of the conversation what is pinned, a line for each older message, and the newest that fit into `room`.
+
+    The newest of all stays whatever its size; where it does not fit, its long texts are shown by head and tail.
+    """
     messages: list[Any] = plain(memory["messages"])
     pinned = [message for message in messages if message.get("pinned")]
     others = [message for message in messages if not (message.get("pinned") or message.get("condensed"))]
@@ -145,7 +150,35 @@ def condense(memory: Memory, room: int) -> None:
     lines = lines[-max(LINES_MIN, min(LINES_MAX, room // (2 * LINE_MAX))) :]
     memory["summary"] = lines
     told = "What went before, in short:\n" + "\n".join(lines)
-    memory["messages"] = [*pinned, {"role": "user", "text": told, "condensed": True}, *others[-kept:]]
+    left = others[-kept:] if size_of(others[-kept:]) <= room else [_shortened(one, room) for one in others[-kept:]]
+    memory["messages"] = [*pinned, {"role": "user", "text": told, "condensed": True}, *left]
+
+
+def _shortened(message: dict[str, Any], room: int) -> dict[str, Any]:
+    """Return a message in which no text is longer than its share of `room`. What a provider kept of it goes."""
+    texts = [text for text in _texts(message) if len(text) > TEXT_MIN]
+    if not texts:
+        return message
+    share = max(TEXT_MIN, room // (2 * len(texts)))  # of letters: some have more than one byte
+    return {name: _shown(value, share) for name, value in message.items() if name != "kept"}
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield all texts in a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        inner = cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value)
+        for one in inner:
+            yield from _texts(one)
+
+
+def _shown(value: Any, share: int) -> Any:  # noqa: ANN401 - any value of JSON
+    if isinstance(value, str):
+        return shown(value, share)
+    if isinstance(value, dict):
+        return {name: _shown(one, share) for name, one in cast("dict[str, Any]", value).items()}
+    return [_shown(one, share) for one in cast("Sequence[Any]", value)] if isinstance(value, list) else value
 
 
 def size_of(messages: Sequence[Mapping[str, Any]]) -> int:
@@ -154,7 +187,7 @@ def size_of(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _size(message: Mapping[str, Any]) -> int:
-    size = len(message["text"].encode()) + 20
+    size = len(message["text"].encode("utf-8", "replace")) + 20
     for call in message.get("calls", ()):
         size += len(str(plain(call["arguments"]))) + 60
     for result in message.get("results", {}).values():
