@@ -20,6 +20,16 @@ BUSY: Final = 5
 DAMAGED: Final = 6
 PAUSED: Final = 130
 
+WORDS: Final = {
+    DONE: "succeeded",
+    USAGE: "could not begin",
+    NEEDS_A_PERSON: "need a person",
+    PARKED: "parked",
+    BUSY: "busy",
+    DAMAGED: "damaged",
+    PAUSED: "paused",
+}  # of many tasks, how so many ended; the rest have failed
+
 # The first row that fits decides.
 TABLE: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.TaskPaused, PAUSED),
@@ -53,9 +63,15 @@ def code_of(error: BaseException) -> int:
 
 def report(error: BaseException) -> int:
     """Say in one line what happened, and return the exit code. With PERDURE_DEBUG=1 also where."""
+    return report_of("", error)
+
+
+def report_of(name: str, error: BaseException) -> int:
+    """As `report`, of one task among many: with its name, unless the error tells it."""
     if os.environ.get("PERDURE_DEBUG") == "1":
         traceback.print_exception(error)
-    complain(f"perdure: {error}")
+    text = str(error) if isinstance(error, EXPECTED) else f"unexpected {type(error).__name__}: {error}"
+    complain(f"perdure: {text}" if not name or repr(name) in text else f"perdure: task {name!r}: {text}")
     return code_of(error)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 
 import msgspec
 import typer
@@ -18,7 +19,7 @@ from perdure.cli.agents import AgentOptions, changes_of, chosen, take_keys
 from perdure.cli.options import is_absent, looked_for_in, opened, refuse_absent, taking, wait_for
 from perdure.cli.terminal import complain, say, say_json
 from perdure.config import Config
-from perdure.errors import PerdureError, UsageError
+from perdure.errors import TaskBusy, UsageError
 
 if TYPE_CHECKING:
     from perdure.cli.session import Session
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perdure.engine.runtime import Runtime
     from perdure.model.entry import Driver
     from perdure.operations import Order, Way
+    from perdure.ports import Store
     from perdure.views.listing import Row
 
 _ARGUMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
@@ -307,26 +309,70 @@ async def _resume(options: ResumeOptions, config: Config, way: Way) -> None:
             for name in names:
                 _say_report(name, await operations.foresee(session.runtime, name, way.app), as_json=options.as_json)
             return
-        asks = not options.everything and _can_ask(options, config)
-        codes = [await _resume_one(session, name, way, alone=not options.everything, asks=asks) for name in names]
+        if options.everything:
+            await _resume_all(session, names, way, options)
+        else:
+            await _resume_one(session, names[0], way, asks=_can_ask(options, config))
+
+
+async def _resume_one(session: Session, name: str, way: Way, *, asks: bool = False) -> None:
+    """Let a task work to its end; where somebody can be asked here they are."""
+    from perdure import operations
+    from perdure.operations import Way
+
+    with looked_for_in(session.runtime.store.place):
+        exact = (await session.runtime.store.find(name)).name
+    await _work(session, exact, lambda runtime: operations.resume(runtime, name, way), Way(app=way.app), asks=asks)
+
+
+async def _resume_all(session: Session, names: Sequence[str], way: Way, options: ResumeOptions) -> None:
+    """Let one task after the other work; none stops the others. Leaves with the code of the first that did not succeed.
+
+    Those that another process has taken in the meantime are passed over, and nothing is begun once it is to stop.
+    """
+    codes: list[int] = []
+    for place, name in enumerate(names):
+        if session.stopping.is_set():
+            complain(f"perdure: {len(names) - place} more were not begun; the next resume takes them")
+            break
+        code = await _resume_next(session, name, way, options)
+        codes.extend(() if code is None else (code,))
+    if len(names) > 1:
+        ends = Counter(exits.WORDS.get(code, "failed") for code in codes)
+        told = ", ".join(f"{count} {word}" for word, count in ends.items())
+        complain(f"perdure: of {len(names)} tasks {told or 'none was left to go on with'}")
     if any(codes):
         raise typer.Exit(next(code for code in codes if code))
 
 
-async def _resume_one(session: Session, name: str, way: Way, *, alone: bool, asks: bool) -> int:
-    """Resume a task and return its exit code; where it is alone, its error is the command's."""
-    from perdure import operations
-    from perdure.operations import Way
+async def _resume_next(session: Session, name: str, way: Way, options: ResumeOptions) -> int | None:
+    """Resume one of many and return its exit code, None where another process has it; its error is told and kept."""
+    from perdure.engine.boundary import Boundary
 
-    try:
-        with looked_for_in(session.runtime.store.place):
-            exact = (await session.runtime.store.find(name)).name
-        await _work(session, exact, lambda runtime: operations.resume(runtime, name, way), Way(app=way.app), asks=asks)
-    except PerdureError as error:
-        if alone:
-            raise
-        return exits.report(error)
-    return exits.DONE
+    with Boundary() as caught:
+        if not await _is_to_go_on(session.runtime.store, name, due=options.due):
+            return None
+        try:
+            await _resume_one(session, name, way)
+        except TaskBusy:
+            return None
+        except SystemExit as left:
+            raise UsageError(f"its program has left Python by SystemExit({left.code!r})") from left
+        return exits.DONE
+    error = cast("Exception", caught.error)
+    await session.say_error(name, error)
+    return exits.code_of(error)
+
+
+async def _is_to_go_on(store: Store, name: str, *, due: bool) -> bool:
+    """Whether a task still is what it was when all were looked for: others may be at work beside us."""
+    from perdure.clock import SystemClock
+    from perdure.views.listing import look_at
+
+    row = await look_at(store, await store.find(name))
+    if row.standing == "running" or not row.is_unfinished:
+        return False
+    return row.is_due(SystemClock().now()) if due else True
 
 
 def _can_ask(options: AgentOptions, config: Config) -> bool:

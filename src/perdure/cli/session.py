@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, Self
 
 import msgspec
 
+from perdure.cli import exits
 from perdure.cli.leaving import hurried, leave_at_ctrl_c, leave_now
 from perdure.cli.progress import Progress
 from perdure.cli.terminal import complain, say, say_json, status
@@ -120,6 +121,14 @@ class Session:
             say_json({**await self._standing(None), "result": _plain(result)})
         else:
             say(result if isinstance(result, str) else _json_text(result))
+
+    async def say_error(self, name: str, error: Exception) -> None:
+        """Say why task `name`, one of many, did not succeed; what `work_on` has printed already is not said again."""
+        self._name, self._progress.task = name, ""
+        standing = await self._standing(None)
+        exits.report_of(str(standing.get("name", name)), error)
+        if self._as_json and not isinstance(error, TaskStopped):
+            say_json({**standing, "message": str(error)})
 
     def _notifiers(self) -> tuple[Hook, ...]:
         """Return the hooks that reach people, as set; without them nothing of it is imported."""
