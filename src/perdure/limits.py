@@ -177,6 +177,7 @@ MCP_TEXT_BYTES_MAX: Final = 8 * MIB  # of one result
 # --- programs that the ready-made agent runs ------------------------------------------------------------------------
 COMMAND_S: Final = 120  # how long one may take, where the call does not say
 COMMAND_MAX_S: Final = 600
+COMMAND_LINE_BYTES: Final = 128 * KIB - 1  # of one argument of a program, as Linux has it
 COMMAND_NESTING_MAX: Final = 16  # of commands in commands, as permissions read a line
 COMMAND_END_S: Final = 30.0  # until all that it has started is over, and its output read
 COMMAND_CPU_S: Final = 600  # of each of its processes

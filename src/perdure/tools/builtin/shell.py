@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from perdure.errors import UsageError
-from perdure.limits import COMMAND_END_S, COMMAND_MAX_S, COMMAND_S
+from perdure.limits import COMMAND_END_S, COMMAND_LINE_BYTES, COMMAND_MAX_S, COMMAND_S
 from perdure.model.effect import PRESETS, Effect
+from perdure.model.ids import plain_text
 from perdure.tools import Tool, tool
 from perdure.tools.builtin import sandbox
 from perdure.tools.builtin.sandbox import Limits, Order, Ran, place_within
@@ -39,6 +40,7 @@ async def execute_shell(
 
     It starts in the workspace, or in its folder `working_dir`. What it leaves in the background ends with it.
     """
+    _refuse_untakeable("the command", command_line)
     folder = _folder(working_dir, workspace)
     shell = shutil.which("bash") or "/bin/sh"
     order = Order(argv=(shell, "-c", command_line), workspace=workspace, folder=folder, limits=_limits(timeout))
@@ -53,6 +55,7 @@ async def execute_python_code(
     timeout: Seconds = COMMAND_S,  # noqa: ASYNC109 - AutoGPT's word
 ) -> Ran:
     """Run Python code in the workspace, for `timeout` seconds (1 to 600) at most; print what you want to see."""
+    _refuse_untakeable("the program", code, bytes_max=0)
     order = Order(argv=(sys.executable, "-B", "-"), workspace=workspace, text=code, limits=_limits(timeout))
     return await sandbox.run(order, settings)
 
@@ -68,6 +71,8 @@ async def execute_python_file(
     """Run a Python file of the workspace, for `timeout` seconds (1 to 600) at most; return exit code and output."""
     name = place_within(filename, workspace)
     given = shlex.split(args) if isinstance(args, str) else args
+    for text in given:
+        _refuse_untakeable("an argument", text)
     order = Order(argv=(sys.executable, "-B", name, *given), workspace=workspace, limits=_limits(timeout))
     return await sandbox.run(order, settings)
 
@@ -83,6 +88,18 @@ def effect_of(tool: Tool[..., Any], settings: Mapping[str, Any]) -> Effect:
     if tool not in _TOOLS or sandbox.isolation_of(settings).is_confined:
         return tool.effect
     return PRESETS["irreversible"]
+
+
+def _refuse_untakeable(what: str, text: str, *, bytes_max: int = COMMAND_LINE_BYTES) -> None:
+    """Raise UsageError for what the system cannot hand to a program; the model is told what to do instead."""
+    size_bytes = len(text.encode("utf-8", "replace"))
+    if bytes_max and size_bytes > bytes_max:
+        raise UsageError(
+            f"{what} has {size_bytes:,} bytes, {bytes_max:,} can be taken: nothing was run; put it into a file with "
+            "write_to_file and run that"
+        )
+    if "\0" in text or plain_text(text) != text:
+        raise UsageError(f"{what} holds a NUL or half of a surrogate pair: nothing was run; write it without")
 
 
 def _limits(timeout_s: float) -> Limits:

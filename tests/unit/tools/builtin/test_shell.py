@@ -124,6 +124,19 @@ def test_a_timeout_has_bounds(timeout, tmp_path):
     assert [] == list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("text", ["echo " + "x" * 131_067, "echo a\0b", "echo \ud800"], ids=["long", "nul", "half"])
+def test_what_no_program_can_be_given_is_refused_in_words(text, tmp_path):
+    """The model is told what to do instead, and not what the system calls it."""
+    (tmp_path / "a.py").touch()
+    calls = [(shell.execute_shell, text, {}), (shell.execute_python_file, "a.py", {"args": [text]})]
+    if len(text) < 100:
+        calls.append((shell.execute_python_code, text, {}))
+    for tool, first, more in calls:
+        with pytest.raises(UsageError, match="nothing was run"):
+            said(tool, first, str(tmp_path), {}, **more)
+    assert 0 == said(shell.execute_shell, "echo " + "x" * 131_066, str(tmp_path), {})["exit_code"]
+
+
 def test_paths_that_lead_out_are_refused(tmp_path):
     """By dots, from the root, or through a link."""
     folder = tmp_path / "work"
