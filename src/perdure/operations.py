@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -34,7 +34,6 @@ from perdure.errors import (
     Unsupported,
     UsageError,
 )
-from perdure.limits import MESSAGE_BYTES_MAX
 from perdure.logs.copying import Copier
 from perdure.logs.scroll import LogFiles, folder_of, remove_set
 from perdure.model.budget import Budget
@@ -226,21 +225,28 @@ async def tell(runtime: Runtime, name: str, text: str, message_id: str) -> bool:
 
     The holder takes it in within a second, exactly once. Raises UsageError for an empty text, TaskFinished.
     """
-    message = _message(message_id, "tell", text)
-    return await _hand_in(runtime, (await _find_unfinished(runtime.store, name)).task, message)
+    message, summary = _message(message_id, "tell", text), await _find_unfinished(runtime.store, name)
+    return await _hand_in(runtime, summary.task, message)
 
 
-async def answer(runtime: Runtime, name: str, text: str, message_id: str, question: str = "") -> tuple[str, bool]:
-    """Answer what a task waits for; return that, and whether the answer is on record already (as `tell`).
+class Answered(NamedTuple):
+    """What an answer has come to."""
+
+    question: str  # what was answered
+    is_written: bool  # it is on record; else it waits in the inbox of whoever works on the task
+    meaning: str = ""  # what it means for a call of an agent that it was asked about
+
+
+async def answer(runtime: Runtime, name: str, text: str, message_id: str, question: str = "") -> Answered:
+    """Answer what a task waits for.
 
     `question`: its key or number, where more than one is open. An answer to an agent that allows further calls answers
     for those that wait. Raises QuestionUnclear, QuestionNotOpen; NothingAsked where no word can help, with the line
     that can; UsageError for an empty text, TaskFinished.
     """
-    from perdure.agent.permits import spread
+    from perdure.agent.permits import meaning_of, spread
 
-    message = _message(message_id, "answer", text)
-    summary = await _find_unfinished(runtime.store, name)
+    message, summary = _message(message_id, "answer", text), await _find_unfinished(runtime.store, name)
     fold = await load_fold(runtime.store, summary.task)
     key, asked = address(fold, question)
     words = spread(message.text, key, fold).items()
@@ -251,7 +257,7 @@ async def answer(runtime: Runtime, name: str, text: str, message_id: str, questi
         with contextlib.suppress(QuestionNotOpen):  # somebody has answered that one meanwhile
             await _hand_in(runtime, summary.task, msgspec.structs.replace(other, id=f"{message_id}.{number}"))
             answered.append(fold.document.asking[other.key])
-    return "; ".join(answered), is_written
+    return Answered("; ".join(answered), is_written, meaning_of(message.text, key, fold))
 
 
 async def _hand_in(runtime: Runtime, task: str, message: Message) -> bool:
@@ -390,11 +396,6 @@ def default_workspace(place: str, name: str) -> str:
 def _message(message_id: str, what: str, text: str) -> Message:
     if not text.strip():
         raise UsageError("say something: the text is empty")
-    if (size := len(text.encode("utf-8", "surrogateescape"))) > MESSAGE_BYTES_MAX:
-        raise UsageError(
-            f"the text has {size} bytes, of which {MESSAGE_BYTES_MAX} at most can be told; put it into a file of the "
-            "workspace and tell where it is"
-        )
     return storable_message(Message(id=message_id, what=what, text=redact_text(text)))
 
 

@@ -38,8 +38,9 @@ def test_answers_in_reverse_order_reach_their_calls_over_two_kills(perdure, spaw
         first = spawn("resume", "t", **kill)
         first.communicate(timeout=60)
         assert -signal.SIGKILL == first.returncode
-        code, _, err = perdure("answer", "t", text, "--question", question)
-        assert 0 == code, err
+        code, out, err = perdure("answer", "t", text, "--question", question)
+        meaning = "the call is allowed;" if text == "y" else "the call is not made, and the model reads your words;"
+        assert (0, True) == (code, meaning in out), err
         assert {"old.txt", "new.txt"} == {path.name for path in (here / "ws").iterdir()}
     code, _, err = perdure("answer", "t", "y", "--question", "2")
     assert (2, True) == (code, "answered already" in err)
@@ -60,6 +61,7 @@ def test_one_answer_may_say_yes_to_several_calls_that_wait(perdure, service, her
         assert 3 == perdure("run", "Tidy up", *given, "--workspace", "ws", "--name", name)[0]
         code, out, err = perdure("answer", name, *words, "--question", "1")
         assert 0 == code, err
+        assert "the call is allowed, and the next 1; next: perdure resume" in out
         assert ("old.txt" in out, "new.txt" in out, f"next: perdure resume {name}" in out) == (True, True, True)
         code, _, err = perdure("answer", name, "y")
         assert (2, True) == (code, "all that it has asked is answered" in err and f"perdure resume {name}" in err)

@@ -151,4 +151,4 @@ def test_a_text_that_is_too_long_is_refused_with_a_way(perdure, here):
     perdure("run", "--program", "programs.py:talker", "--name", "t")
     for verb in ("tell", "answer"):
         code, _, err = perdure(verb, "t", "ä" * 40_000)
-        assert (2, True) == (code, "80000 bytes" in err and "put it into a file of the workspace" in err)
+        assert (2, True) == (code, "bytes: 80000" in err and "put it into a file of the workspace" in err)

@@ -96,8 +96,7 @@ def spread(text: str, key: str, fold: Fold) -> dict[str, str]:
     Of an agent `y -N` says yes to the N - 1 calls behind its own as well, in the order in which they were asked. What
     it allows beyond them goes with the last. So no call waits behind a word that has allowed it.
     """
-    driver = fold.ledger.driver
-    if driver is None or driver.kind != "agent" or not key.startswith(PREFIX):
+    if not _is_permit(key, fold):
         return {key: text}
     said, waiting = read_answer(text), open_questions(fold.document, fold.ledger)
     others = (one.key for one in dropwhile(lambda one: one.key != key, waiting) if one.key != key)
@@ -106,6 +105,21 @@ def spread(text: str, key: str, fold: Fold) -> dict[str, str]:
         return {key: text}
     words, left = dict.fromkeys([key, *behind], "y"), said.further - len(behind)
     return words | {behind[-1]: f"y -{left + 1}"} if left else words
+
+
+def meaning_of(text: str, key: str, fold: Fold) -> str:
+    """Return what an answer means for the call that it was asked about, "" where it was asked about none."""
+    if not _is_permit(key, fold):
+        return ""
+    said = read_answer(text)
+    if said.is_yes:
+        return "the call is allowed" + (f", and the next {said.further}" if said.further else "")
+    return "the call is not made" + (", and the model reads your words" if said.word else "")
+
+
+def _is_permit(key: str, fold: Fold) -> bool:
+    driver = fold.ledger.driver
+    return driver is not None and driver.kind == "agent" and key.startswith(PREFIX)
 
 
 class _Weighing:

@@ -117,7 +117,7 @@ def chosen(wish: Wish, config: Config, changes: dict[str, Any]) -> Start:
         complain(f"perdure: {remark}")
     os.environ.update(found.variables)
     goal = wish.goal or found.goal
-    if not goal:
+    if not goal.strip():
         raise UsageError('say what to do: perdure run "GOAL" --model offline, or perdure run --program pkg.mod:fn')
     model = config.text("model") or (found.settings.model if found.settings.model != OFFLINE else _told_offline())
     rules = {"allow": found.settings.allow or ALLOWED, "deny": DENIED, **changes}

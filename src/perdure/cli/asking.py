@@ -73,9 +73,12 @@ async def _hand_in(runtime: Runtime, task: str, question: Open, text: str) -> No
     from perdure.ids_source import SystemIds
 
     try:
-        await operations.answer(runtime, task, text, SystemIds().short_id(), question.name)
+        answered = await operations.answer(runtime, task, text, SystemIds().short_id(), question.name)
     except (QuestionNotOpen, NothingAsked) as late:
         complain(f"perdure: {late}")  # somebody else has answered meanwhile: that counts
+    else:
+        if answered.meaning:
+            complain(answered.meaning)
 
 
 async def _answer_to(session: Session, question: Open) -> str | None:

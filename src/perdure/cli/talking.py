@@ -89,14 +89,15 @@ async def _answer(options: AnswerOptions) -> None:
         summary = await runtime.store.find(options.name)
         since, _ = await runtime.store.head(summary.task)
         message = SystemIds().short_id()
-        asked, is_written = await operations.answer(runtime, summary.task, options.text, message, options.question)
+        answered = await operations.answer(runtime, summary.task, options.text, message, options.question)
+        asked, is_written, meaning = answered
         is_heard = is_written or await _is_taken(runtime.store, summary.task, message)
         if is_heard and not is_written and not await has_answered(runtime.store, summary.task, message, since):
             raise NothingAsked(summary.name, f"another answer to {asked!r} came first; this one counts for nothing")
         shown = await show(runtime.store, summary.task)
     fields = {"task": summary.task, "name": summary.name, "status": "answered" if is_heard else "sent"}
     fields["question"] = asked
-    text = f"answered: {asked}"
+    text = f"answered: {asked}" + (f"; {meaning}" if meaning else "")
     if is_written:
         fields["next_command"] = shown.next_command
         text += f"; next: {shown.next_command}"

@@ -27,13 +27,13 @@ class Unstorable(UsageError):
 
 
 class LimitExceeded(UsageError):
-    """A maximum of ``limits.py`` was passed."""
+    """A maximum of ``limits.py`` was passed; `way`: what to do instead, where there is something."""
 
-    def __init__(self, what: str, found: int, maximum: int) -> None:
+    def __init__(self, what: str, found: int, maximum: int, way: str = "") -> None:
         self.what = what
         self.found = found
         self.maximum = maximum
-        super().__init__(f"{what}: {found} is over the maximum of {maximum}")
+        super().__init__(f"{what}: {found} is over the maximum of {maximum}{f'; {way}' if way else ''}")
 
 
 class SecretMissing(UsageError):

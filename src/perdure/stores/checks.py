@@ -51,7 +51,8 @@ def storable_message(message: Message) -> Message:
     text = plain_text(message.text)
     size = len(text.encode())
     if size > MESSAGE_BYTES_MAX:
-        raise LimitExceeded("message in bytes", size, MESSAGE_BYTES_MAX)
+        way = "put it into a file of the workspace, and tell where it is"
+        raise LimitExceeded("message in bytes", size, MESSAGE_BYTES_MAX, way)
     return msgspec.structs.replace(
         message, id=plain_text(message.id), what=plain_text(message.what), text=text, key=plain_text(message.key)
     )

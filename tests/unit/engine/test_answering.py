@@ -49,7 +49,7 @@ def test_a_limit_is_answered_and_the_program_is_told():
     with pytest.raises(perdure.NeedsHuman, match="3 failures") as caught:
         world.live(Play(wants_word))
     assert "perdure show job --handover" == caught.value.next_command
-    question, is_written = say(world, "answer", WORD)
+    question, is_written, _ = say(world, "answer", WORD)
     assert (True, True) == ("3 failures" in question, is_written)
     ledger = world.fold().ledger
     assert ("running", "answered", 0, [WORD]) == (ledger.status, ledger.reason, ledger.failures, ledger.messages)
@@ -249,7 +249,7 @@ def test_a_task_held_by_another_is_answered_through_its_inbox():
             await until(lambda: world.memory.tasks)
             (task,) = world.memory.tasks
             await until(lambda: (fold := runtime.fold_of(task)) and fold.ledger.status == "needs_human")
-            question, is_written = await operations.answer(other, "job", "red", "m1")
+            question, is_written, _ = await operations.answer(other, "job", "red", "m1")
             while not running.done():
                 world.clock.advance(0.3)
                 await asyncio.sleep(0)
