@@ -187,6 +187,7 @@ class _Life:
             command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd or None
         )
         with self._listening() as errors:
+            logging.getLogger("mcp.client.stdio").addFilter(_is_for_people)
             return await stack.enter_async_context(stdio_client(parameters, errlog=errors))
 
     @contextlib.contextmanager
@@ -305,6 +306,17 @@ async def _reach(stack: contextlib.AsyncExitStack, server: ServerConfig) -> Any:
         http = httpx2.AsyncClient(headers=dict(server.headers), timeout=httpx2.Timeout(_HTTP_S, read=read_s))
         streams = streamable_http_client(server.url, http_client=await stack.enter_async_context(http))
     return await stack.enter_async_context(streams)
+
+
+def _is_for_people(record: logging.LogRecord) -> bool:
+    """Leave out what the client says, with a traceback, of each line of a server's that is no message.
+
+    Many a server prints its own log there. That is no failure of anybody's, and the line may hold what is masked here.
+    """
+    if record.exc_info is None:
+        return True
+    _log.info("mcp_line_unread")
+    return False
 
 
 def _is_unconnected(error: BaseException) -> bool:

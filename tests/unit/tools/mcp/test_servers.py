@@ -361,3 +361,17 @@ def _without_script(config):
     import msgspec
 
     return msgspec.structs.replace(config, args=("-c", "import sys; sys.exit('broken')"))
+
+
+def test_a_server_that_prints_its_log_where_messages_go_is_no_failure_and_no_traceback(tmp_path, caplog):
+    """What it prints may hold a secret, and the client would tell all of it."""
+    chatty = "print('password hunter22', flush=True); import runpy, sys; sys.argv = sys.argv[1:]; "
+    run = chatty + "runpy.run_path(sys.argv[0], run_name='__main__')"
+    file = named(tmp_path, args=["-c", run, DESK, str(tmp_path)])
+
+    async def call(tools, servers):
+        assert () == servers.problems
+        return await tools["desk__look"]({"name": "it"})
+
+    assert "it" in using(file, call)
+    assert [] == [record for record in caplog.records if record.exc_info or "hunter22" in record.getMessage()]
