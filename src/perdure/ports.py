@@ -210,7 +210,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """Something said to a task by those without its lease."""
 
     id: str
-    what: str  # pause, cancel, tell, answer
+    what: str  # pause, cancel, tell, answer, budget
     text: str = ""
     key: str = ""  # of an answer: the question that it is to
 

@@ -70,6 +70,42 @@ def test_a_budget_stops_a_task_and_the_line_it_prints_lets_it_go_on(perdure):
     assert 0 == perdure("verify", "t", "--full")[0]
 
 
+def test_the_budget_of_a_task_that_stands_is_shown_and_raised(perdure):
+    """By its own verb, with the line that lets it go on; then it goes on as it is."""
+    assert 3 == perdure(*START, "--budget", "0.9 USD")[0]
+    assert "task t: 0.6 of 0.9 USD spent, 0.3 USD left\n" == perdure("budget", "t")[1]
+    code, out, err = perdure("budget", "t", "+0.9USD")
+    assert (0, "task t: 0.6 of 1.8 USD spent, 1.2 USD left; next: perdure resume t\n") == (code, out), err
+    assert 0 == perdure("resume", "t")[0]
+    shown = json.loads(perdure("budget", "t", "--json")[1])
+    assert ("1.8 USD", ["0.9 USD"], "0.9") == (shown["text"], shown["money"], shown["budget"][0]["left"])
+    assert 2 == perdure("budget", "t", "5 USD")[0]  # it has ended
+    perdure("run", "--program", "programs.py:count", "--set", "n=1", "--name", "free")
+    assert "task free: no budget; it has cost nothing\n" == perdure("budget", "free")[1]
+
+
+def test_the_budget_of_a_task_at_work_is_raised(perdure, spawn):
+    """By its process, before the next call; what cannot be is refused, and nothing is sent."""
+    process = spawn("run", "--program", "programs.py:waiting_thinker", "--name", "w", "--budget", "1 USD")
+    for line in process.stderr:
+        if b"thought" in line:
+            break
+    for text, why in (("3 EUR", "USD"), ("5 tokens", "write tokens=5")):
+        code, _, err = perdure("budget", "w", text)
+        assert (2, True) == (code, why in err), err
+    code, out, err = perdure("budget", "w", "+1 USD, tokens=500", "--json")
+    assert 0 == code, err
+    told = json.loads(out)
+    assert ("set", "2 USD, tokens=500", ["0.3 USD"]) == (told["status"], told["text"], told["money"])
+    assert "next_command" not in told
+    process.kill()
+    process.wait()
+    assert (
+        "task w: 0.3 of 2 USD spent, 1.7 USD left; 100 of 500 tokens spent, 400 tokens left\n"
+        == perdure("budget", "w")[1]
+    )
+
+
 def test_an_empty_budget_is_refused_and_nothing_runs(perdure):
     """It is what a shell has made of "$5": nobody who types that wants no limit at all."""
     for verb in (START, ("resume", "t"), ("resume", "--all")):

@@ -112,6 +112,21 @@ def test_killed_the_agent_goes_on_and_pays_nothing_twice(shop):
     assert kills == 5
 
 
+def test_killed_the_agent_can_be_resumed_by_the_command(shop):
+    """The command imports the script, whose start stands behind its guard; a replay makes the same calls."""
+    with ModelServer(helps) as server:
+        folder = shop(1)
+        found = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-none"}
+        code, _, _ = live(folder, "support.py", QUESTION, **found, PERDURE_TESTING="1", PERDURE_CRASH="any:9")
+        assert code == -signal.SIGKILL
+        code, out, err = live(folder, "-m", "perdure", "resume", "support", "--quiet", **found)
+        assert (code, out.splitlines()[-1]) == (0, "Both are paid back."), err
+        code, out, err = live(folder, "-m", "perdure", "replay", "support", **found)
+        assert code == 0, out + err
+        assert 3 == len(server.requests())
+    assert Counter({"7": 1, "8": 1}) == book(folder, "refunds.txt")
+
+
 def node(tmp_path, version):
     """Save one version of the graph."""
     folder = tmp_path / str(version)
@@ -130,11 +145,15 @@ def test_undisturbed_both_graphs_do_the_same(version, tmp_path):
     assert ["north", "east", "south"] == [letter.split()[0] for letter in letters]
 
 
-def test_killed_in_the_node_the_graph_goes_on_in_it(tmp_path):
-    """Killed behind the second letter: the second start asks and sends only what is left."""
+@pytest.mark.parametrize("by_command", [False, True])
+def test_killed_in_the_node_the_graph_goes_on_in_it(by_command, tmp_path):
+    """Killed behind the second letter: the second start, or the command, asks and sends only what is left."""
     folder = node(tmp_path, 1)
     code, _, _ = live(folder, "graph.py", PERDURE_TESTING="1", PERDURE_CRASH="after_outcome:4")
     assert code == -signal.SIGKILL
+    if by_command:
+        code, _, err = live(folder, "-m", "perdure", "resume", "correspondence", "--quiet")
+        assert code == 0, err
     code, out, err = live(folder, "graph.py")
     assert (code, out) == (0, "3 letters\n"), err
     assert ["north", "east", "south"] == (folder / "asked.txt").read_text().split()

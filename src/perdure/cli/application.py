@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from perdure.cli import (
+    allowing,
     explaining,
     filing,
     forking,
@@ -41,6 +42,7 @@ app.command()(logs.log)
 app.command()(looking.checkpoints)
 app.command()(talking.tell)
 app.command(cls=talking.AnswerCommand)(talking.answer)
+app.command()(allowing.budget)
 app.command(name="take-over")(handing.take_over)
 app.command(name="hand-back")(handing.hand_back)
 app.command()(moving.pause)

@@ -104,15 +104,15 @@ async def _take_over(options: TakeOptions) -> None:
 
 
 async def _hand_back(options: BackOptions) -> None:
-    from perdure.views.showing import word_for
+    from perdure.views.showing import show
 
     async with open_for(options) as runtime:
         task = (await runtime.store.find(options.name)).task
         changes = await runtime.hand_back(task, say=options.say, by=options.by)
-        summary = await runtime.store.find(task)
-    fields = {"task": summary.task, "name": summary.name, "status": summary.status, "changes": list(changes)}
+        shown = await show(runtime.store, task)
+    fields = {"task": shown.task, "name": shown.name, "status": shown.status, "changes": list(changes)}
     told = "".join(f"  {line}\n" for line in changes) or "  nothing was changed\n"
-    say_done(options, fields, f"task {summary.name} is handed back\n{told}next: perdure resume {word_for(summary)}")
+    say_done(options, fields, f"task {shown.name} is handed back\n{told}next: {shown.next_command}")
 
 
 async def _state(options: StateOptions) -> None:

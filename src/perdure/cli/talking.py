@@ -69,7 +69,7 @@ async def _tell(options: TalkOptions) -> None:
         summary = await runtime.store.find(options.name)
         message = SystemIds().short_id()
         is_written = await operations.tell(runtime, summary.task, options.text, message)
-        is_heard = is_written or await _is_taken(runtime.store, summary.task, message)
+        is_heard = is_written or await is_taken(runtime.store, summary.task, message)
     word = word_for(summary)
     text = f"task {word} is told" if is_heard else f"task {word} is told as soon as its process looks"
     if summary.status == "needs_human":
@@ -91,7 +91,7 @@ async def _answer(options: AnswerOptions) -> None:
         message = SystemIds().short_id()
         answered = await operations.answer(runtime, summary.task, options.text, message, options.question)
         asked, is_written, meaning = answered
-        is_heard = is_written or await _is_taken(runtime.store, summary.task, message)
+        is_heard = is_written or await is_taken(runtime.store, summary.task, message)
         if is_heard and not is_written and not await has_answered(runtime.store, summary.task, message, since):
             raise NothingAsked(summary.name, f"another answer to {asked!r} came first; this one counts for nothing")
         shown = await show(runtime.store, summary.task)
@@ -106,7 +106,7 @@ async def _answer(options: AnswerOptions) -> None:
     say_done(options, fields, text)
 
 
-async def _is_taken(store: Store, task: str, message: str) -> bool:
+async def is_taken(store: Store, task: str, message: str) -> bool:
     """Whether the task's process takes the message in while one waits."""
     import asyncio
 

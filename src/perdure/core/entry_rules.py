@@ -133,6 +133,8 @@ def _task_taken_over(fold: Fold, header: Header, payload: e.TaskTakenOver, _patc
     ledger.takeover = Takeover(by=payload.by, at=header.at, seq=before.seq if before is not None else header.seq)
     if payload.holder is not None:
         ledger.robbed = Robbed(holder=payload.holder, epoch=header.epoch)
+        robbed = {name: msgspec.structs.replace(one, is_robbed=True) for name, one in ledger.open.items()}
+        ledger.open.update(robbed)
 
 
 def _task_handed_back(fold: Fold, header: Header, payload: e.TaskHandedBack, _patched: bool) -> None:  # noqa: FBT001

@@ -209,9 +209,15 @@ def left_behind(document: Document, ledger: Ledger, claimed: AbstractSet[str], *
 
 
 def rule_for(action: OpenAction) -> Literal["run", "probe", "doubt"]:
-    """Return what is done with an interrupted action: its `retry` decides, nothing else."""
+    """Return what is done with an interrupted action: its `retry` decides.
+
+    What is called again once its files are back is so only where all that has changed was its doing: where a person
+    took the task from a process that lived on, it wrote on beside them, and nobody can tell the two apart.
+    """
     match action.effect.retry:
-        case "free" | "keyed" | "restore":
+        case "restore":
+            return "doubt" if action.is_robbed else "run"
+        case "free" | "keyed":
             return "run"
         case "probe":
             return "probe"

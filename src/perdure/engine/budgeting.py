@@ -8,13 +8,15 @@ budget (`perdure resume TASK --budget …`) or ends it. Called by `action` (each
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import NoReturn
 
 from perdure.core import spending
 from perdure.core.allowance import read_budget
+from perdure.core.fold import Fold
 from perdure.engine.outcomes import Work
 from perdure.engine.session import Session
-from perdure.errors import CurrencyMismatch, StopRequested
+from perdure.errors import CostInvalid, CurrencyMismatch, StopRequested
 from perdure.limits import TICK_S
 from perdure.model import entry as e
 from perdure.model.budget import NO_BUDGET, Budget, Cost
@@ -49,16 +51,34 @@ async def set_budget(session: Session, given: Budget | str, by: str) -> None:
 def put_budget(session: Session, given: Budget | str, by: str = "") -> None:
     """Put a budget that is given whole, or as text that changes the one there is. The same again writes nothing.
 
+    Raises as `changed_budget`.
+    """
+    budget = changed_budget(session.fold, given)
+    if budget != (session.fold.ledger.budget or NO_BUDGET):
+        session.put(e.BudgetSet(budget=budget, by=by))
+
+
+def changed_budget(fold: Fold, given: Budget | str) -> Budget:
+    """Return what a budget that is given whole, or as text, makes of the one there is.
+
     Raises CostInvalid, CurrencyMismatch where costs are on record in another currency.
     """
-    ledger = session.fold.ledger
-    now = ledger.budget or NO_BUDGET
-    budget = read_budget(given, now)
-    if foreign := spending.foreign_to(ledger, budget):
-        raise CurrencyMismatch(session.task, budget.money, foreign)
-    if budget == now:
-        return
-    session.put(e.BudgetSet(budget=budget, by=by))
+    budget = read_budget(given, fold.ledger.budget or NO_BUDGET)
+    if foreign := spending.foreign_to(fold.ledger, budget):
+        raise CurrencyMismatch(fold.task, budget.money, foreign)
+    return budget
+
+
+def take_budget(session: Session, given: str) -> None:
+    """Put what a person has left in the inbox. What cannot be any more leaves the budget as it is.
+
+    An entry is written in any case: with it the message leaves the inbox, and is never taken in again.
+    """
+    budget = session.fold.ledger.budget or NO_BUDGET
+    with contextlib.suppress(CostInvalid, CurrencyMismatch):  # it was looked at before it was sent
+        budget = changed_budget(session.fold, given)
+    session.put(e.BudgetSet(budget=budget, by="person"))
+    session.has_told_low = False
 
 
 def _refuse_foreign(session: Session, reserve: Cost) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from perdure.engine.asking import put_word
+from perdure.engine.budgeting import take_budget
 from perdure.engine.session import Session
 from perdure.errors import StopRequested
 from perdure.ports import Message, Store
@@ -41,7 +42,10 @@ async def _take_in(session: Session, messages: list[Message]) -> None:
         return
     session.received.update(message.id for message in messages)
     for message in messages:
-        put_word(session, message)
+        if message.what == "budget":
+            take_budget(session, message.text)
+        else:
+            put_word(session, message)
     await session.commit(consumed=tuple(message.id for message in messages))
     for message in messages:
         session.tell("message", what=message.what, text=message.text)

@@ -36,6 +36,7 @@ class OpenAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     attempt: int = 1
     timeout_s: float = 0.0
     in_doubt: bool = False
+    is_robbed: bool = False  # a person took the task from its living process while it may have been under way there
     reduces: bool = False
     paths: tuple[str, ...] = ()  # of the workspace that it may have written
     provider: str = ""

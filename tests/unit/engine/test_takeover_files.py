@@ -238,6 +238,42 @@ def test_beside_a_living_process_that_has_the_folder_and_runs_a_tool(place):
     assert sound(place)
 
 
+def test_of_what_a_living_process_wrote_on_a_person_is_asked(place):
+    """Nobody can tell its call's files from theirs, so that is not made again by itself."""
+
+    async def main():
+        entered, go = asyncio.Event(), asyncio.Event()
+
+        async def append(folder: str) -> str:
+            entered.set()
+            await go.wait()
+            log = Path(folder, "log.txt")
+            log.write_text((log.read_text() if log.exists() else "") + "once\n")
+            return "appended"
+
+        tool = perdure.tool(effect="workspace", name="append_slowly", timeout_s=50.0)(append)
+
+        async def work(task, runtime):
+            return await task.using(key="append").act(tool, task.workspace)
+
+        run = asyncio.create_task(place.live(work))
+        await entered.wait()
+        async with perdure.open(place.store) as runtime:
+            await runtime.take_over("t")
+            await runtime.hand_back("t")
+            go.set()
+            (came,) = await asyncio.gather(run, return_exceptions=True)
+            (action,) = (await perdure_fold(runtime)).ledger.open
+            with pytest.raises(perdure.OutcomeUnknown, match=action):
+                await place.live(work)
+            told = place.tree()["log.txt"]
+            await runtime.settle("t", action, perdure.Succeeded("appended"))
+            return type(came), told, await place.live(work), place.tree()["log.txt"]
+
+    assert (perdure.TaskBusy, "once\n", "appended", "once\n") == asyncio.run(main())
+    assert sound(place)
+
+
 def test_beside_a_process_that_a_tool_has_left_running(place):
     """What changes while it lives would be its doing; while a person has the task it is theirs."""
 
