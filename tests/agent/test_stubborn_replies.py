@@ -10,7 +10,9 @@ import pytest
 import perdure
 from perdure.limits import REPLY_CALLS_MAX
 from perdure.model.chat import ModelReply, ModelRequest
+from perdure.testing import Death
 from tests.agent.scenes import APPROVED, REFUSED, Scene, fills, form_of, planned, says
+from tests.worlds import DEAD
 
 ENOUGH = 120  # requests: far more than any of these takes
 FINISH = ("finish", {"result": "done"})
@@ -133,4 +135,27 @@ def test_more_calls_than_are_made_of_one_reply_are_answered() -> None:
     assert {f"seen {number}" for number in range(REPLY_CALLS_MAX)} == set(answers[:REPLY_CALLS_MAX])
     assert {f"only {REPLY_CALLS_MAX} calls of one reply are made: make this one again, if it is still needed"} == set(
         answers[REPLY_CALLS_MAX:]
+    )
+
+
+@perdure.tool(effect="pure", name="sc_still")
+def still() -> str:
+    """Take no arguments."""
+    return "still here"
+
+
+def test_a_call_of_a_tool_that_is_gone_after_a_kill_is_answered() -> None:
+    """As a server's may be: the model is told so, and goes on where it was."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says("", ("sc_still", {})) if len(request.messages) == 2 else says("", FINISH)
+
+    scene = Scene(speaks, tools=[still])
+    assert DEAD is scene.live(death=Death("after_outcome", 2))
+    scene.tools = ()
+    assert "done" == scene.live()
+    assert ["the tool 'sc_still' is gone since it was offered to you: nothing was called; go on without it"] == brought(
+        scene
     )

@@ -32,6 +32,7 @@ SHOWN_MAX: Final = 12_000  # letters of a result that the model is shown
 REASON_MAX: Final = 2_000  # letters of why a turn has failed
 NOTES_MAX: Final = 8  # replies in a row that call no tool, ask nobody and claim nothing
 NOTING: Final = people.NAMES - people.ASKING - people.CLAIMING
+OURS: Final = people.NAMES | people.CLAIMING | {"replan"}
 NAME_MAX: Final = 80  # letters that are told of the name of a tool that is none
 TOO_MANY: Final = f"only {REPLY_CALLS_MAX} calls of one reply are made: make this one again, if it is still needed"
 SAME: Final = "As the equal call before it in this reply."
@@ -166,8 +167,10 @@ def _unfit(view: PolicyView, kit: Kit, call: Call) -> str:
     name = call["name"]
     if name in kit.tools and kit.tools[name].name in offers:
         return _misfit(view, kit.tools[name], call)
-    if name in offers:
+    if name in offers and name in OURS:
         return people.complaint(call, offers[name])
+    if name in offers:
+        return f"the tool {name!r} is gone since it was offered to you: nothing was called; go on without it"
     named = repr(name) if len(name) <= NAME_MAX else f"{name[:NAME_MAX]!r}…"
     return f"there is no tool {named}; there are: {', '.join(sorted(offers))}"
 
