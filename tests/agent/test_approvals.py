@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from perdure.core.questions import open_questions
 from perdure.model.chat import ModelReply, ModelRequest
 from perdure.model.entry import NoteWritten
 from perdure.testing import Death
-from tests.agent.scenes import APPROVED, Scene, form_of, says
+from tests.agent.scenes import APPROVED, Scene, form_of, planned, says
 from tests.worlds import DEAD
 
 done: list[str] = []
@@ -210,3 +211,14 @@ def test_what_is_told_while_an_approval_is_open_is_seen_when_it_goes_on() -> Non
     answer(scene, "y")
     assert "ok" == resume(scene)
     assert "mention the weather" in str(scene.model.requests[1].messages)
+
+
+def test_who_is_asked_for_the_command_of_a_check_is_told_so(tmp_path: Path) -> None:
+    """No model has called it: the plan has."""
+    check = {"kind": "command_succeeds", "command": "true"}
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        return planned("first", check=check) if form_of(request) else says("it is done")
+
+    scene = Scene(speaks, continuous=False, prompt_strategy="plan_execute", workspace=tmp_path)
+    assert 'To check what was said to be done. Allow execute_shell(command_line="true")?' in scene.ask()

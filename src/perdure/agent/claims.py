@@ -19,6 +19,7 @@ from perdure.agent.checks import ENDING, GOAL
 from perdure.agent.kit import Kit
 from perdure.agent.looking import look
 from perdure.agent.memory import plain
+from perdure.agent.permits import CHECKING
 from perdure.agent.prompts import judging
 from perdure.agent.turns import SHELL, act_of, finding_of, permitted
 from perdure.model.move import Act, Judge, Move, PolicyView, Remember
@@ -123,7 +124,7 @@ def _found_out(view: PolicyView, kit: Kit, check: Mapping[str, Any], claim: Mapp
     if kind == "command_succeeds" and SHELL in kit.tools:
         if (ran := _just_run(view, kit, check["command"])) is not None:
             yield Remember(change=partial(_keep_run, ran=plain(ran)))
-        call = {"id": f"check {number}", "name": SHELL, "arguments": {"command_line": check["command"]}}
+        call = {"id": f"{CHECKING}{number}", "name": SHELL, "arguments": {"command_line": check["command"]}}
         found = yield from permitted(view, kit, [call])
         for refused in found.refused.values():
             yield Remember(change=partial(_keep_refusal, why=refused.get("failed", {}).get("message", "")))

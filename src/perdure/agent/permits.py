@@ -33,6 +33,7 @@ from perdure.model.move import PolicyView
 
 PREFIX: Final = "permit "  # of the keys of its questions
 PLACE: Final = "permits"  # in memory
+CHECKING: Final = "check "  # of the ids of calls that a check makes, and no model
 UNASKED: Final = "calls under --continuous-limit"  # name of their count; what a grant gave counts under its question
 _YES: Final = re.compile(r"\s*(?:y|yes)(?:\s*-?\s*(\d{1,6}))?\s*[.!]?\s*", re.IGNORECASE)
 _NO: Final = re.compile(r"\s*(?:n|no)\s*[.!]?\s*", re.IGNORECASE)
@@ -228,9 +229,9 @@ def _failed(kind: str, message: str) -> Result:
 
 def _question(call: Call, limit: int) -> str:
     reached = f"{limit} calls are made, as --continuous-limit allows. " if limit else ""
-    return (
-        f"{reached}Allow {call_text(call)}? Answer y, y -N (this and the next N - 1 calls), n, or what to do instead."
-    )
+    why = "To check what was said to be done. " if call["id"].startswith(CHECKING) else ""
+    how = "Answer y, y -N (this and the next N - 1 calls), n, or what to do instead."
+    return f"{reached}{why}Allow {call_text(call)}? {how}"
 
 
 def call_text(call: Call) -> str:

@@ -284,5 +284,5 @@ class Handle:
 
 def kept_by_key(task: Handle) -> list[Kept]:
     """Return the outcomes on this branch that are found again by a key, since the present strategy was taken."""
-    document = task._session.fold.document  # noqa: SLF001 - of the class above
+    document = task._session.fold.document  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of the class above
     return [one for one in document.keyed.values() if one.settled >= document.strategy_at]

@@ -136,13 +136,14 @@ class RollbackUnderWay(UsageError):
 
 
 class ToolUndeclared(UsageError):
-    """A callable that was never declared."""
+    """A callable that was never declared; `line` is what to write, where that is not a declaration of the callable."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, line: str = "") -> None:
         self.name = name
+        line = line or f'{name} = perdure.tool(effect="pure")({name})'
         super().__init__(
-            f"{name!r} is not declared as a tool; say what it does to the world: "
-            f'`{name} = perdure.tool(effect="pure")({name})` (pure, idempotent, verifiable, irreversible, workspace)'
+            f"{name!r} is not declared as a tool; say what it does to the world: `{line}` "
+            f"(pure, idempotent, verifiable, irreversible, workspace)"
         )
 
 

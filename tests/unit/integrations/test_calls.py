@@ -315,6 +315,33 @@ def test_tools_and_models_that_a_run_is_given_are_durable_too():
     assert (1, 2) == (len(ran), speaker.asked.total())
 
 
+@pytest.mark.parametrize("refusal", [ModelRetry, ToolFailed])
+def test_a_broken_connection_that_is_told_to_the_model_leaves_an_effect_in_doubt(refusal):
+    """As toolsets of MCP do: told to try again, the model would send a second letter. A pure call may be told so."""
+    speaker, sent = speaking_once(("send", {})), []
+    agent = Agent(speaker.model)
+
+    @agent.tool_plain
+    def send() -> str:
+        sent.append(1)
+        try:
+            raise ConnectionResetError("the server has gone")
+        except OSError as error:
+            raise refusal("Connection closed") from error
+
+    def program(effect):
+        async def run(task):
+            async with durable(task, agent, effects={"send": effect}) as lasting:
+                return (await lasting.run("go")).output
+
+        return Play(run)
+
+    with pytest.raises(perdure.NeedsHuman, match="did 'send'"):
+        World().live(program("irreversible"))
+    assert (1, 1) == (len(sent), speaker.asked.total())
+    assert "Connection closed" in World().live(program("pure"))
+
+
 def test_two_toolsets_with_one_name_are_refused_as_before():
     """It is Pydantic AI that says so."""
 

@@ -40,7 +40,7 @@ def test_a_tool_of_a_running_toolset_is_refused_before_the_model_is_asked():
     agent = Agent(speaking(asked), toolsets=[hidden])
 
     async def program(task):
-        with pytest.raises(ToolUndeclared):
+        with pytest.raises(ToolUndeclared, match=r"effects=\{'look': \"pure\"\}"):
             async with durable(task, agent, effects={}) as lasting:
                 await lasting.run("go")
 

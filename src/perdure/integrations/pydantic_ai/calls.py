@@ -17,9 +17,11 @@ from pydantic_ai.messages import ToolReturnContent
 from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from perdure.engine.outcomes import is_uncertain
 from perdure.errors import ToolInvalid
 from perdure.integrations.pydantic_ai.effects import Effects
 from perdure.integrations.pydantic_ai.runs import Attempt, Run, type_text
+from perdure.tools.recording import record_error
 
 CONTENT: Final = TypeAdapter[Any](ToolReturnContent)
 RETURN: Final = TypeAdapter[Any](ToolReturn)
@@ -75,10 +77,10 @@ async def _told(name: str, call: Call, *, is_free: bool) -> dict[str, Any]:
     """Return what a call says, as JSON: `says` tells how, so that what a probe or a person says can be told from it."""
     try:
         result = await call()
-    except ModelRetry as again:
-        return {"says": "retry", "message": again.message}
-    except ToolFailed as failed:
-        return {"says": "failed", "message": failed.message}
+    except (ModelRetry, ToolFailed) as refused:
+        if not is_free and (doubt := _doubt_in(refused)):
+            raise doubt from None
+        return {"says": "retry" if isinstance(refused, ModelRetry) else "failed", "message": refused.message}
     except ApprovalRequired as asked:
         return {"says": "approve", "metadata": _plain(asked.metadata)}
     except CallDeferred as deferred:
@@ -110,6 +112,15 @@ def _given_back(told: Any) -> Any:  # noqa: ANN401 - whatever the tool gave
             return CONTENT.validate_json(msgspec.json.encode(value))
         case _:
             return told
+
+
+def _doubt_in(refused: Exception) -> BaseException | None:
+    """Return what leaves open whether it has happened, where a tool has made a word to the model of it.
+
+    That is a connection that broke, for one. Told so, the model would call again.
+    """
+    cause = refused.__cause__ or refused.__context__
+    return cause if cause is not None and is_uncertain(record_error(cause)) else None
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON

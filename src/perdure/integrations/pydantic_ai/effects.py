@@ -52,7 +52,7 @@ class Effects:
     def refuse_undeclared(self, name: str) -> None:
         """Raise ToolUndeclared for a tool without an effect."""
         if name not in self._options:
-            raise ToolUndeclared(name)
+            raise ToolUndeclared(name, f'effects={{{name!r}: "pure"}}')
 
     def is_program(self, name: str) -> bool:
         """Whether the tool is part of the program. Raises ToolUndeclared."""
