@@ -236,7 +236,8 @@ def _check_ready(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> None:
 def _schema_problems(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> list[str]:
     """Return what a JSON Schema says against `arguments`; nothing where it is no schema, or nobody here can read one.
 
-    The tool itself has the last word then. A schema that leads elsewhere is not followed: nothing is loaded.
+    The tool itself has the last word then. A schema that leads elsewhere is not followed: nothing is loaded. One that
+    leads to itself for ever says nothing, and its regular expressions are left to the tool: some take for ever.
     """
     try:
         from jsonschema import exceptions, validators  # type: ignore[import-untyped]  # it has no types
@@ -245,13 +246,25 @@ def _schema_problems(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> list
     except ImportError:  # they come with the `mcp` library
         return []
     schema = dict(tool.schema or {})
-    checker = validators.validator_for(schema)
+    checker: Any = validators.validator_for(schema)
     try:
         checker.check_schema(schema)
-        found = list(checker(schema, registry=Registry()).iter_errors(dict(arguments)))
-    except (exceptions.SchemaError, Unresolvable):
+        bounded = validators.extend(checker, _without_expressions(checker.VALIDATORS))
+        found = list(bounded(schema, registry=Registry()).iter_errors(dict(arguments)))
+    except (exceptions.SchemaError, Unresolvable, RecursionError):
         return []
     return [f"{'.'.join(map(str, each.absolute_path)) or 'the call'!r}: {each.message[:_SAID_MAX]}" for each in found]
+
+
+def _without_expressions(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stands for the keywords that search with a regular expression: they say nothing."""
+
+    def additional(checker: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401 - theirs
+        none: tuple[()] = ()
+        whole = keywords["additionalProperties"]
+        return none if "patternProperties" in schema else whole(checker, value, instance, schema)
+
+    return {"additionalProperties": additional, **dict.fromkeys(("pattern", "patternProperties"), lambda *_: ())}
 
 
 def _check_paths(tool: Tool[..., Any], arguments: Mapping[str, Any], workspace: str) -> None:

@@ -261,6 +261,8 @@ def test_what_does_not_fit_a_ready_schema_is_told_to_the_model(given, said):
         {"properties": {"a": {"$ref": "http://127.0.0.1:9/never"}}},
         {"properties": {"a": {"type": "no such type"}}},
         {"properties": {"a": {"$ref": "#/nowhere"}}},
+        {"$defs": {"n": {"$ref": "#/$defs/n"}}, "properties": {"a": {"$ref": "#/$defs/n"}}},
+        {"properties": {"a": {"pattern": "("}}},
     ],
 )
 def test_a_schema_that_is_none_does_not_stop_a_call(schema):
@@ -271,6 +273,21 @@ def test_a_schema_that_is_none_does_not_stop_a_call(schema):
         return str(arguments)
 
     assert {"arguments": {"a": 1}} == fit(foreign, {"a": 1})
+
+
+def test_regular_expressions_of_a_ready_schema_are_left_to_the_tool():
+    """Some take for ever, and the event loop with them; a task whose call meets one could never be resumed."""
+    endless = {"pattern": "(a+)+$", "patternProperties": {"(a+)+$": {}}, "additionalProperties": False}
+
+    @tool(effect="pure", schema={"properties": {"a": endless, "b": {"additionalProperties": False}}})
+    def foreign(arguments: dict[str, Any]) -> str:
+        return str(arguments)
+
+    text = "a" * 60 + "!"
+    for given in ({"a": text}, {"a": {text: 1}}):
+        assert {"arguments": given} == fit(foreign, given)
+    with pytest.raises(ArgumentsUnfit, match="'b'"):
+        fit(foreign, {"b": {"c": 1}})
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x"])
