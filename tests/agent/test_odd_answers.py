@@ -52,7 +52,7 @@ def refused(answer, **options):
         (Answer(body='{"choices": []}'), "request", "one piece instead of a stream"),
         (Answer(body="hello\n\n", headers=STREAM), "output", "no stream of a reply: hello"),
         (Answer(body="data: [1]\n\ndata: null\n\n", headers=STREAM), "output", "cannot read"),
-        (Answer(status=301, body="", headers={"Location": "https://elsewhere/v1"}), "request", "https://elsewhere/v1"),
+        (Answer(status=301, body="", headers={"Location": "https://elsewhere/v1"}), "auth", "https://elsewhere/v1"),
     ],
     ids=["page", "untitled", "nothing", "error", "whole", "text", "shape", "moved"],
 )
@@ -72,6 +72,14 @@ def test_an_error_of_the_provider_stays_as_it_is():
     """What has a status of an error is told by the client library, with its status."""
     error = refused(Answer(status=401, body="<html>no", headers=HTML))
     assert (401, "auth") == (error.status, error.failure_class)
+
+
+@pytest.mark.parametrize("name", ["openai:gpt-5-mini", "anthropic:claude-haiku-4-5"])
+def test_a_model_that_is_not_there_is_asked_of_a_person(name):
+    """Its name or the address is wrong, or it was given up: no change of the conversation would help."""
+    error = refused(Answer(status=404, error={"message": "no model 'x'", "type": "not_found_error"}), name=name)
+    assert ("perdure.errors.models.ModelGone", "auth") == (error.type, error.failure_class)
+    assert ("no model 'x'" in error.message, "is its name right" in error.message) == (True, True)
 
 
 def test_a_reply_that_does_not_end_is_read_no_further(monkeypatch):

@@ -6,7 +6,7 @@ Pure. Called by what judges, and by `perdure plan`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 GOAL: Final = "the goal is reached"
 FAILING: Final = "the calls of a turn bring something"
@@ -25,10 +25,8 @@ def checks_of(memory: Mapping[str, Any]) -> dict[str, str]:
 
     `memory` is its state, which people may have changed: what has another shape is passed over.
     """
-    ahead = memory.get("ahead")
-    steps = ahead.get("steps", ()) if isinstance(ahead, Mapping) else ()
-    pairs = [(step.get("title"), step.get("check")) for step in steps if isinstance(step, Mapping)]
-    return {str(title): text_of(check) for title, check in pairs if isinstance(check, Mapping)}
+    steps = [_mapping(step) for step in _mapping(memory.get("ahead")).get("steps", ())]
+    return {str(step["title"]): text_of(_mapping(step["check"])) for step in steps if {"title", "check"} <= step.keys()}
 
 
 def as_made(check: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -54,3 +52,7 @@ def text_of(check: Mapping[str, Any]) -> str:
             return f"this command ends with 0: {check.get('command', '')}"
         case _:
             return f"a model judges: {check['criterion']}" if check.get("criterion") else "a model judges the step"
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

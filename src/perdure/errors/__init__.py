@@ -82,6 +82,7 @@ PerdureError
 │   ├── StatePathInvalid   a place of the state that cannot be read, or is not there
 │   ├── StateVersion       no migration leads from the recorded state to this program
 │   └── StateInvalid       the state is not what ``state_type=`` says
+├── ModelGone              where a model was asked there is none of that name
 ├── OutfitMissing          what an agent is to work with is not here: a key, a package, a file
 ├── LocalModelFailed       the model on this machine gave no reply
 ├── ServiceOdd             what answers for a model sends no reply, such as a web page; ``ReplyEndless``
@@ -131,6 +132,7 @@ from perdure.errors.models import (
     ConversationInvalid,
     ExtraMissing,
     LocalModelFailed,
+    ModelGone,
     ModelUnknown,
     OutfitMissing,
     ReplyEndless,
@@ -270,6 +272,7 @@ __all__ = [
     "LocalModelFailed",
     "LogDamaged",
     "LoopBlocked",
+    "ModelGone",
     "ModelUnknown",
     "NameTaken",
     "NeedsHuman",

@@ -64,6 +64,20 @@ class OutfitMissing(PerdureError):
         super().__init__(f"{reason}; the task stands as it is, and goes on when that is here")
 
 
+class ModelGone(PerdureError):
+    """Where the model was asked there is none of that name, or nothing that answers for models: a person must look.
+
+    No other conversation would be answered either, so nothing of it is given up.
+    """
+
+    failure_class = "auth"
+
+    def __init__(self, model: str, reason: str) -> None:
+        self.model = model
+        self.reason = reason
+        super().__init__(f"model {model!r} is not there: {reason}; is its name right, and --base-url, if one is given?")
+
+
 class ConversationInvalid(UsageError):
     """The messages of a request are no conversation that a provider takes."""
 

@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
-from pydantic_ai.exceptions import AgentRunError, ContentFilterError, ModelHTTPError
+from pydantic_ai.exceptions import AgentRunError, ContentFilterError, ModelHTTPError, ModelNotFoundError
 
-from perdure.errors import ReplyEndless, ServiceOdd
+from perdure.errors import ModelGone, ReplyEndless, ServiceOdd
 from perdure.limits import REPLY_BYTES_MAX
 from perdure.model.ids import plain_text
 
@@ -76,12 +76,15 @@ def watch(model: Model) -> None:
 def explained(model: str) -> Generator[None]:
     """Turn what is raised over an answer that is no reply of `model` into ServiceOdd, which says what it was.
 
-    Errors that a provider reports are left as they are. Raises ReplyEndless from within a stream that is too long.
+    Errors that a provider reports are left as they are, but that it has no such model: ModelGone. Raises ReplyEndless
+    from within a stream that is too long.
     """
     came = _Came(model)
     mark = _under_way.set(came)
     try:
         yield
+    except ModelNotFoundError as error:
+        raise ModelGone(model, plain_text(str(error)[:_SHOWN_CHARS])) from error
     except (ContentFilterError, ModelHTTPError):
         raise
     except _MISREAD as error:
@@ -98,7 +101,7 @@ def _reason(came: _Came, error: Exception) -> tuple[str, FailureClass | None]:
     shown = plain_text(came.text[:_SHOWN_CHARS])
     if came.status in _REDIRECTS:
         where = f" to {came.location}" if came.location else ""
-        return f"status {came.status}, which leads on{where}; give the address behind it as --base-url", "request"
+        return f"status {came.status}, which leads on{where}; give the address behind it as --base-url", "auth"
     if "html" in came.content_type or came.head.lstrip()[:1] == b"<":
         title = _TITLE.search(came.text)
         named = f" called {plain_text(title[1].strip()[:_SHOWN_CHARS])!r}" if title else ""

@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ModelRetry
+from pydantic_ai.agent.wrapper import WrapperAgent
 from pydantic_ai.messages import ModelResponse
 
 import perdure
@@ -171,8 +172,6 @@ def test_a_conversation_of_another_shape_stops_the_task():
     @agent.output_validator
     def judge(said: str) -> str:
         if len(speaker.asked) < 3:
-            from pydantic_ai import ModelRetry
-
             raise ModelRetry(refused[0])
         return said
 
@@ -230,6 +229,45 @@ def test_a_history_from_elsewhere_is_put_on_record():
     results = [entry.payload.result for entry in world.journal() if type(entry.payload).__name__ == "ActionSettled"]
     assert [True, False] == [b"an old answer" in bytes(result) for result in results]
     assert all(isinstance(one, ModelResponse) for one in speaker.seen[0][1:2])
+
+
+def test_an_agent_in_a_wrapper_is_durable_under_both_names():
+    """What runs is the agent inside."""
+    speaker, lives = Speaker(lambda messages: text(prompt_of(messages).upper())), []
+    agent = Agent(speaker.model)
+    wrapped = WrapperAgent(agent)
+
+    async def program(task):
+        async with durable(task, wrapped, effects={}) as lasting:
+            said = [(await one.run(prompt)).output for one, prompt in ((lasting, "a"), (agent, "b"))]
+        if not lives:
+            lives.append(1)
+            raise Stop("behind it")
+        return said
+
+    world = World()
+    with pytest.raises(Stop):
+        world.live(Play(program))
+    assert ["A", "B"] == world.live(Play(program))
+    assert 2 == speaker.asked.total()
+
+
+def test_an_effect_of_a_branch_that_was_left_is_not_repeated():
+    """After a rollback the agent is asked anew, and the letter that is out already answers the call."""
+    speaker, post, lives = Speaker(writes), Post(), []
+    agent = Agent(speaker.model, tools=[post.send])
+
+    async def program(task):
+        await task.checkpoint("before")
+        async with durable(task, agent, effects={"send": "idempotent"}) as lasting:
+            said = (await lasting.run("a")).output
+        lives.append(1)
+        if len(lives) == 1:
+            await task.rollback("before", carry=True)
+        return said
+
+    assert "done a" == World().live(Play(program))
+    assert (["a", "a!"], 4) == (post.sent, speaker.asked.total())
 
 
 def test_two_agents_of_a_task_have_two_names():

@@ -13,23 +13,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic_ai import Agent
+from pydantic_ai.agent.abstract import AbstractAgent
 
 from perdure.engine.task import Task
 from perdure.integrations.pydantic_ai.effects import Effects, EffectSpec, effect_key
-from perdure.integrations.pydantic_ai.lasting import hung
+from perdure.integrations.pydantic_ai.lasting import hung, unwrapped
 from perdure.integrations.pydantic_ai.runs import Runs
 
-D = TypeVar("D")
-R = TypeVar("R")
+A = TypeVar("A", bound=AbstractAgent[Any, Any])
 
 
 @asynccontextmanager
-async def durable(
-    task: Task, agent: Agent[D, R], *, effects: Mapping[str, EffectSpec], name: str = "agent"
-) -> AsyncGenerator[Agent[D, R]]:
+async def durable(task: Task, agent: A, *, effects: Mapping[str, EffectSpec], name: str = "agent") -> AsyncGenerator[A]:
     """Within the block, requests and tool calls of `agent` are actions of `task`, whoever runs it there, and how.
 
     `effects`: by name of a tool or an output function, what it does to the world: pure, idempotent (its key is
@@ -40,7 +37,8 @@ async def durable(
     ResumeDiverged where the record is of another conversation.
     """
     declared = Effects(effects)
-    with hung(agent, Runs.of(task, name, agent), declared):
+    inner = unwrapped(agent)
+    with hung(inner, Runs.of(task, name, inner), declared):
         yield agent
 
 

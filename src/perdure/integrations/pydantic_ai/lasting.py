@@ -10,8 +10,10 @@ from collections.abc import Generator
 from contextvars import ContextVar
 from typing import Any, cast
 
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import RunContext
 from pydantic_ai._utils import Some
+from pydantic_ai.agent.abstract import AbstractAgent
+from pydantic_ai.agent.wrapper import WrapperAgent
 from pydantic_ai.capabilities import AbstractCapability, CombinedCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering, WrapOutputProcessHandler, WrapRunHandler
 from pydantic_ai.models import Model
@@ -27,8 +29,15 @@ from perdure.integrations.pydantic_ai.requests import DurableModel
 from perdure.integrations.pydantic_ai.runs import Run, Runs
 
 
+def unwrapped(agent: AbstractAgent[Any, Any]) -> AbstractAgent[Any, Any]:
+    """Return the agent that others may have wrapped: it is the one that runs."""
+    while isinstance(agent, WrapperAgent):
+        agent = agent.wrapped
+    return agent
+
+
 @contextlib.contextmanager
-def hung(agent: Agent[Any, Any], runs: Runs, effects: Effects) -> Generator[None]:
+def hung(agent: AbstractAgent[Any, Any], runs: Runs, effects: Effects) -> Generator[None]:
     """Within the block, every run of `agent` in this context goes through the task. Raises ToolUndeclared, UsageError.
 
     Pydantic AI has a public way to replace what an agent has, and none to add to it; its own variable for the first is
