@@ -122,3 +122,23 @@ def test_a_model_may_ask_for_a_new_plan_a_few_times() -> None:
     plans = [request.messages[-1]["text"] for request in scene.model.requests if form_of(request) == "plan"]
     assert len(plans) == 6
     assert "wall 2" in plans[1]
+
+
+def test_no_way_at_all_is_no_answer() -> None:
+    """tree_of_thoughts: the model is asked again, and told why."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        match form_of(request):
+            case "candidates":
+                is_told = scene.forms.count("candidates") > 1
+                return WAYS if is_told else fills({"approaches": [], "goal_check": JUDGED})
+            case "scores":
+                return fills({"scores": [2, 9]})
+            case "verdict":
+                return APPROVED
+        return says("it is done")
+
+    scene = Scene(speaks, tools=[read], prompt_strategy="tree_of_thoughts")
+    assert scene.live() == "it is done"
+    assert ["candidates", "candidates", "scores"] == scene.forms[:3]
+    assert "names no approach" in scene.model.requests[1].messages[-1]["text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -150,10 +151,10 @@ def test_a_claim_that_cannot_be_made_fails_as_any_other_call(claim: tuple[str, d
 
 
 def test_an_answer_that_is_empty_or_cut_off_is_asked_for_again() -> None:
-    """Empty: recovery asks again, and says why. Cut off: the model goes on from there."""
-    replies = iter([says(""), ModelReply(text="I begin", finish="length"), says("all of it"), APPROVED])
+    """Empty: recovery asks again, and says why. Cut off: the model goes on from there, and all of it is the result."""
+    replies = iter([says(""), ModelReply(text="I begin", finish="length"), says("and say all of it"), APPROVED])
     scene = Scene(lambda _: next(replies))
-    assert scene.live() == "all of it"
+    assert scene.live() == "I begin and say all of it"
     texts = [request.messages[-1]["text"] for request in scene.model.requests]
     assert "the answer was empty" in texts[1]
     assert "cut off" in texts[2]
@@ -280,3 +281,37 @@ def test_a_check_that_cannot_be_made_is_one_that_is_not_met(tmp_path: Path) -> N
 
     scene = Scene(speaks, workspace=tmp_path, prompt_strategy="plan_execute")
     assert scene.live() == "written"
+
+
+def test_calls_that_write_files_are_made_one_after_the_other(tmp_path: Path) -> None:
+    """In the order of the reply; those that only look are made at once."""
+    running: list[str] = []
+    most = 0
+
+    @perdure.tool(effect="workspace", name="tu_write", paths=("note.txt",))
+    async def write(text: str, workspace: str) -> None:
+        """Write behind what stands there."""
+        note = Path(workspace) / "note.txt"
+        before = note.read_text() if note.exists() else ""
+        await asyncio.sleep(0)
+        note.write_text(before + text)
+
+    @perdure.tool(effect="pure", name="tu_look")
+    async def wait(place: str) -> None:
+        """Look, together with others."""
+        nonlocal most
+        running.append(place)
+        most = max(most, len(running))
+        await asyncio.sleep(0)
+        running.remove(place)
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        looks = [("tu_look", {"place": place}) for place in "abc"]
+        writes = [("tu_write", {"text": text}) for text in "123"]
+        return says("", *looks, *writes, *looks) if len(request.messages) == 2 else says("done")
+
+    scene = Scene(speaks, tools=[write, wait], workspace=tmp_path)
+    assert scene.live() == "done"
+    assert ("123", 3) == ((tmp_path / "note.txt").read_text(), most)

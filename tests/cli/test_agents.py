@@ -152,6 +152,7 @@ def test_what_cannot_work_is_said_before_anything_is_written(perdure, service, h
         (order(service, "--tools", "nosuch.py"), "there is no file"),
         (order(service, "--mcp", "nosuch.json"), "nosuch.json"),
         (order(service, "--mcp", "programs.py"), "programs.py"),
+        (order(service, "--base-url", "http://me:a-secret-word@127.0.0.1:9/v1"), "password"),
     ]
     for arguments, word in cases:
         code, _, err = perdure(*arguments)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -70,9 +71,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return Driver(kind="agent", target=self.settings.model, arguments=recorded)
 
     def refuse_models(self) -> None:
-        """Raise ModelUnknown, ApiKeyMissing or ExtraMissing where its models cannot be asked. Sends nothing."""
+        """Raise ModelUnknown, ApiKeyMissing or ExtraMissing where its models cannot be asked. Sends nothing.
+
+        ConfigInvalid for an address with a password in it: settings are on record.
+        """
         from perdure.llm.opening import refuse_models
 
+        if urlsplit(self.settings.base_url).password:
+            variable = "the variable that holds the address (OPENAI_BASE_URL)"
+            raise ConfigInvalid("base_url", f"it holds a password, and would be on record; give it by {variable}")
         if self.open_model is None:
             names = (self.settings.model, self.settings.fast_model)
             refuse_models(names, base_url=self.settings.base_url, environ=os.environ)

@@ -6,7 +6,7 @@ its own. One that is met is verified progress; one that is not counts as a failu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -76,7 +76,7 @@ def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
         yield results.given(len(view.memory["messages"]) - 1, {call["id"]: results.failed("NoStep", why)})
     is_step = call["name"] == "step_done" if call else approach.claims(view) == "step"
     title = planning.next_step(view) if is_step else ""
-    text = str(call["arguments"].get("result", "")) if call else message["text"]
+    text = str(call["arguments"].get("result", "")) if call else _whole_text(view.memory["messages"])
     claim = planning.claim_of(turn, title, text)
 
     def take(memory: Memory) -> None:
@@ -84,6 +84,16 @@ def claimed(view: PolicyView, approach: Approach) -> Iterator[Move]:
         memory["claim"] = claim
 
     yield Remember(change=take)
+
+
+def _whole_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the newest reply says, behind what those before it have said that were cut off."""
+    text, place = str(messages[-1]["text"]), len(messages) - 1
+    while place > 1 and messages[place - 1]["text"] == CUT and messages[place - 2].get("is_cut"):
+        place -= 2
+        head = str(messages[place]["text"])
+        text = f"{head}{text}" if head[-1:].isspace() or text[:1].isspace() else f"{head} {text}"
+    return text
 
 
 def _told_to_go_on(view: PolicyView) -> Move:

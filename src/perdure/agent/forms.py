@@ -122,5 +122,7 @@ def read_form(form: str, text: str) -> dict[str, Any]:
         raise FormNotFilled(
             f"the answer is no {form}: {error}; answer with JSON of the schema and nothing else"
         ) from error
+    if isinstance(filled, Candidates) and not filled.approaches:
+        raise FormNotFilled("the answer names no approach; name at least one")
     plain: dict[str, Any] = msgspec.to_builtins(filled)
     return plain
