@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Never, cast
+from typing import Any, NamedTuple, Never, cast
 
 import msgspec
 
@@ -13,6 +13,7 @@ from perdure.codec.redact import cut_redacted, redact, redact_text
 from perdure.core.briefing import brief
 from perdure.core.spending import state_of
 from perdure.engine import asking, marking
+from perdure.engine.loops import current_place
 from perdure.engine.outcomes import refuse_awaitable
 from perdure.engine.session import Session
 from perdure.errors import StopRequested, UsageError
@@ -280,6 +281,22 @@ class Handle:
         except BaseException:
             change.undo()
             raise
+
+
+class Footing(NamedTuple):
+    """On what a program stands at this moment, as far as it can know it again in another life."""
+
+    place: str  # of the body of `each` that runs, "" outside of one
+    changed: int  # seq of the last change of state, plan, strategy, or a position
+    passed: int  # seq of the last entry by which a program can know that something is behind it
+
+
+def footing_of(task: Handle) -> Footing:
+    """Return on what the program of `task` stands."""
+    session = task._session  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of the class above
+    document, place = session.fold.document, current_place.get()
+    here = str(place) if place is not None and place.belongs_to(session, session.lap) else ""
+    return Footing(here, document.changed, max(document.changed, *document.checks.values(), 0))
 
 
 def kept_by_key(task: Handle) -> list[Kept]:

@@ -294,6 +294,93 @@ def test_a_block_inside_of_another_is_refused():
         World().live(Play(program))
 
 
+def test_each_item_of_a_loop_has_runs_of_its_own():
+    """The same question for each item: finished items are skipped, and no other takes their answers."""
+
+    def speaks(messages):
+        return (
+            calls(("send", {"letter": "x"}))
+            if turn_of(messages) == 0
+            else text(f"done {messages[-1].parts[0].content}")
+        )
+
+    def play():
+        speaker, post = Speaker(speaks), Post()
+        agent = Agent(speaker.model, deps_type=str)
+
+        @agent.tool
+        def send(context, letter: str) -> str:
+            return post.send(f"{letter} for {context.deps}")
+
+        async def program(task):
+            async with durable(task, agent, effects={"send": "idempotent"}) as lasting:
+                async for customer in task.each("customers", ["ann", "bob", "eve"]):
+                    said = (await lasting.run("write", deps=customer)).output
+                    async with task.edit() as state:
+                        state[customer] = said
+            return task.state.plain()
+
+        return program, (speaker, post)
+
+    def judge(result, found, kills):
+        speaker, post = found
+        assert {name: f"done sent x for {name}" for name in ("ann", "bob", "eve")} == result
+        assert ["x for ann", "x for bob", "x for eve"] == post.sent
+        assert speaker.asked.total() <= 6 + kills
+
+    assert swept(play, judge) > 30
+
+
+def test_a_program_that_asks_its_state_may_leave_runs_out():
+    """What it has put into the state is behind it, with all effects; the next run is not taken for it."""
+
+    def play():
+        speaker, post = Speaker(writes), Post()
+        agent = Agent(speaker.model, tools=[post.send])
+
+        async def program(task):
+            async with durable(task, agent, effects={"send": "idempotent"}) as lasting:
+                for prompt in ("a", "b", "c"):
+                    if prompt not in task.state:
+                        said = (await lasting.run(prompt)).output
+                        async with task.edit() as state:
+                            state[prompt] = said
+            return task.state.plain()
+
+        return program, (speaker, post)
+
+    def judge(result, found, kills):
+        speaker, post = found
+        assert {prompt: f"done {prompt}" for prompt in "abc"} == result
+        assert ["a", "a!", "b", "b!", "c", "c!"] == post.sent
+        assert speaker.asked.total() <= 6 + kills
+
+    assert swept(play, judge) > 30
+
+
+def test_the_same_question_in_rounds_wants_a_name_for_each():
+    """A resumed program could not tell the rounds apart: refused in the first life, at the second round."""
+    speaker = Speaker(lambda _: text(f"answer {len(speaker.seen)}"))
+    agent = Agent(speaker.model)
+
+    def program(name):
+        async def rounds(task):
+            while len(task.state["rounds"]) < 3:
+                async with durable(task, agent, effects={}, name=name(task)) as lasting:
+                    said = (await lasting.run("next")).output
+                async with task.edit() as state:
+                    state["rounds"].append(said)
+            return task.state["rounds"].plain()
+
+        return Play(rounds, state={"rounds": []})
+
+    with pytest.raises(perdure.UsageError, match=r"'next'.*once more.*name="):
+        World().live(program(lambda _: "agent"))
+    speaker.seen.clear()
+    named = program(lambda task: f"round {len(task.state['rounds'])}")
+    assert ["answer 1", "answer 2", "answer 3"] == World().live(named)
+
+
 def test_a_block_in_a_loop_goes_on_with_the_runs_of_the_one_before():
     """The same question in the second round is a second run, asked anew and found again as such."""
     said = []

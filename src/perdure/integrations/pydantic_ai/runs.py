@@ -1,9 +1,9 @@
 """Which run of an agent is which on record: a resumed program runs its agents again, perhaps in another order.
 
-A run is known by what it is asked (prompt and history), and by how many equal ones came before it; a request by its
-place in the run; a call by the request before it and by its id. So runs may be concurrent. What is evaluated anew in
-each life (instructions, system prompts, the offers of a server) is no part of it. Asks nothing and calls nothing; used
-by `lasting.py`, `requests.py` and `calls.py`.
+A run is known by what it is asked (prompt and history), by the body of `each` in which that is, and by how many equal
+ones came before it; a request by its place in the run; a call by the request before it and by its id. So runs may be
+concurrent. What is evaluated anew in each life (instructions, system prompts, the offers of a server) is no part of it.
+Asks nothing and calls nothing; used by `lasting.py`, `requests.py` and `calls.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import msgspec
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserContent, UserPromptPart
 
 from perdure.engine.boundary import Boundary
-from perdure.engine.handle import kept_by_key
+from perdure.engine.handle import footing_of, kept_by_key
 from perdure.engine.task import Task
 from perdure.errors import ActionFailed, KeyReused, ResumeDiverged, UsageError
 from perdure.model.ids import check_name
@@ -29,7 +28,7 @@ T = TypeVar("T")
 DIGITS: Final = 16  # of a digest; keys are told apart by it, within one task
 ANEW: Final = frozenset({"system-prompt", "instructions"})  # parts that are evaluated in each life
 
-_runs: WeakKeyDictionary[Task, dict[str, Runs]] = WeakKeyDictionary()  # of the calls of programs that go on now
+_RUNS: Final = "_runs_of_pydantic_ai"  # attribute of a task's handle, which belongs to one call of the program
 
 
 class Runs:
@@ -39,8 +38,8 @@ class Runs:
     def of(cls, task: Task, name: str, agent: object) -> Self:
         """Return those of this call of the program. Raises UsageError where another agent has the name."""
         check_name(name, "name of the agent")
-        known = _runs.setdefault(task, {})
-        found = known.setdefault(name, cls(task, name, agent))
+        known: dict[str, Runs] = vars(task).setdefault(_RUNS, {})
+        found = known.get(name) or known.setdefault(name, cls(task, name, agent))
         if found.agent is not agent:
             raise UsageError(f"name={name!r} is that of another agent of task {task.name!r}; give this one its own")
         return found  # type: ignore[return-value]  # there are no subclasses
@@ -50,18 +49,28 @@ class Runs:
         self.name = name
         self.agent = agent
         self.heard: set[str] = set()  # digests of what is on record of conversations
-        self._begun: Counter[str] = Counter()
+        self._begun: Counter[str] = Counter()  # by digest of place and conversation
+        self._changed: dict[str, int] = {}  # by the same: the last change when it was asked
         self._on_record, self._left = _on_record(task, name)  # of the second, those that have not come yet
         self._live = 0
 
     def begin(self, prompt: str | Sequence[UserContent] | None, history: Sequence[ModelMessage]) -> Run:
         """Return the run that begins now.
 
-        Raises ResumeDiverged where nothing else runs, and effects of another run are on record that has not come.
+        Raises ResumeDiverged where nothing else runs, and effects of another run are on record that has not come and
+        that the program cannot know to be behind it; UsageError for the same question after the state has changed: a
+        program that asks its state which round it is in could be given the answer of another one.
         """
         asked = [*history, ModelRequest([UserPromptPart(prompt)])] if prompt is not None else history
-        digest = digest_of(conversation_of(asked))[:DIGITS]
+        footing = footing_of(self.task)
+        digest = digest_of([footing.place, conversation_of(asked)])[:DIGITS]
+        if self._begun[digest] and self._changed[digest] != footing.changed:
+            raise UsageError(
+                f"an agent is asked {_short(prompt)} once more, after the state has changed: a resumed program could "
+                f'not tell which round it is in; give each round a block of its own: `durable(…, name=f"round {{n}}")`'
+            )
         self._begun[digest] += 1
+        self._changed[digest] = footing.changed
         nth = self._begun[digest]
         label = f"{self.name} {digest}" + (f"#{nth}" if nth > 1 else "")
         self._left.pop(label, None)
@@ -184,13 +193,14 @@ def _short(prompt: object) -> str:
 
 
 def _on_record(task: Task, name: str) -> tuple[set[str], dict[str, str]]:
-    """Return the runs of agent `name` that are on record, and by those with effects one of these."""
+    """Return the runs of agent `name` that are on record, and one effect of each of those that are not behind us."""
     place = re.compile(rf"({re.escape(name)} [0-9a-f]{{{DIGITS}}}(?:#\d+)?) (?:request|call) \d+.*")
+    passed = footing_of(task).passed
     runs: set[str] = set()
     effects: dict[str, str] = {}
     for kept in kept_by_key(task):
         if match := place.fullmatch(kept.key):
             runs.add(match[1])
-            if not kept.free:
+            if not kept.free and kept.settled > passed:
                 effects.setdefault(match[1], f"{kept.tool} ({kept.action})")
     return runs, effects
