@@ -1,7 +1,10 @@
 """What running tools hear is shown while it comes, in whole lines, and called abandoned where it became no answer."""
 
+import pytest
+
 import perdure
 from perdure.cli.hearing import Hearing
+from perdure.cli.progress import Progress
 from perdure.testing import Death
 from tests.worlds import DEAD, Play, World
 
@@ -78,3 +81,13 @@ def test_the_events_of_a_killed_call_are_told_as_such():
         "ask is called again; what was shown of it before, if anything, is abandoned",
         "| so it begins",
     ] == told
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"), [("failed", "ask was cut short"), ("in_doubt", "ask was cut short, and may have happened")]
+)
+def test_a_call_that_was_stopped_is_no_failure(outcome, line, capsys):
+    """Whoever presses Ctrl-C twice is not shown what Python raises for it."""
+    event = {"action": "a", "tool": "ask", "outcome": outcome, "error": "asyncio.exceptions.CancelledError: "}
+    Progress(lambda _: None)("task", "action_settled", event)
+    assert f"  {line}\n" == capsys.readouterr().err

@@ -155,7 +155,7 @@ class Session:
         else:
             leave_now()
         self.stopping.set()
-        self.runtime.request_stop("pause")
+        self.runtime.request_stop("pause", later=True)
         if number == signal.SIGTERM and self._asked == 1:
             asyncio.get_running_loop().call_later(STOP_GRACE_S, self._stop_now)
 
@@ -169,7 +169,7 @@ class Session:
         """Whoever has sent SIGTERM will send SIGKILL soon: what runs is cancelled, and no thread waited for."""
         complain(f"stopping now: the action has not ended within {STOP_GRACE_S:g} s of SIGTERM")
         hurried.set()
-        self.runtime.request_stop("pause")
+        self.runtime.request_stop("pause", later=True)
 
     async def _standing(self, stopped: TaskStopped | None) -> dict[str, Any]:
         fields: dict[str, Any] = {}

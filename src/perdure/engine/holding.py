@@ -89,6 +89,7 @@ class Holding:
         )
         self._sessions: dict[str, Session] = {}
         self._opening: set[str] = set()  # tasks whose lease is being claimed
+        self._stop_later: tuple[str, str] | None = None  # what every task that is opened is asked for, and by whom
         self._snapshotter = Snapshotter()
         self._mailbox = Mailbox(store)
         self.scribe = Scribe(store, clock, None)
@@ -206,7 +207,7 @@ class Holding:
             session.module = getattr(getattr(how.program, "fn", None), "__module__", "")
             if how.finish:
                 await finish_rollback(session)
-            session.stop = still_asked(session, by_hand=how.by_hand)
+            session.stop = session.stop or still_asked(session, by_hand=how.by_hand)
             if session.stop is None:
                 await refuse_crash_loop(session)
         except StopRequested as stop:  # an undo has failed
@@ -235,6 +236,8 @@ class Holding:
     def _open_session(self, fold: Fold, epoch: int) -> Session:
         world = self._world
         session = Session(world, Sequencer(fold, self.store, world.clock, world.ids, epoch))
+        if self._stop_later is not None:
+            session.stop = StopRequested(fold.task, *self._stop_later)
         self._sessions[fold.task] = session
         self._snapshotter.watch(session)
         return session

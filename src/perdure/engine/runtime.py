@@ -221,8 +221,13 @@ class Runtime(Visits):
             self._opening.discard(fork)
         return msgspec.structs.replace(plan, task=fork)
 
-    def request_stop(self, what: str = "pause", *, by: str = "signal") -> None:
-        """Let every task of this runtime stop at its next action; asked a second time, now."""
+    def request_stop(self, what: str = "pause", *, by: str = "signal", later: bool = False) -> None:
+        """Let every task of this runtime stop at its next action; asked a second time, now.
+
+        With `later` also each that is opened from now on, before it does anything.
+        """
+        if later:
+            self._stop_later = what, by
         for session in self._sessions.values():
             if session.stop is None:
                 session.stop = StopRequested(session.task, what, by)

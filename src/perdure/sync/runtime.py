@@ -155,9 +155,9 @@ class Runtime(_Visits):
         """As `perdure.Runtime.result`."""
         return self._portal.call(self._inner.result, task)
 
-    def request_stop(self, what: str = "pause", *, by: str = "signal") -> None:
+    def request_stop(self, what: str = "pause", *, by: str = "signal", later: bool = False) -> None:
         """As `perdure.Runtime.request_stop`: let every task stop at its next action; asked a second time, now."""
-        self._portal.do(self._inner.request_stop, what, by=by)
+        self._portal.do(self._inner.request_stop, what, by=by, later=later)
 
     def _at_desk(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run a program; a plain one comes back to this thread, which waits here."""

@@ -48,7 +48,7 @@ def test_a_resumed_program_gets_the_recorded_answer():
     with pytest.raises(perdure.NeedsHuman, match="which one") as caught:
         world.live(Play(one_question))
     assert "perdure answer job TEXT" == caught.value.next_command
-    assert ("which one?", True) == say(world, "answer", "the red one")
+    assert ("which one?", True, "") == say(world, "answer", "the red one")
     assert "running" == world.fold().ledger.status
     assert "got the red one" == world.live(Play(one_question))
     (asked,), (answered,) = entries(world, QuestionAsked), entries(world, QuestionAnswered)
@@ -203,7 +203,7 @@ def test_an_answer_to_a_paused_task_is_kept_and_does_not_wake_it():
             await operations.stop(runtime, "job", "pause", "m")
 
     asyncio.run(pause())
-    assert ("which one?", True) == say(world, "answer", "red")
+    assert ("which one?", True, "") == say(world, "answer", "red")
     assert "paused" == world.fold().ledger.status
     assert "got red" == resume(world, Play(one_question))
 
