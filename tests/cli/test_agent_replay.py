@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 
 import pytest
 
@@ -42,6 +43,13 @@ def service(here, monkeypatch):
         yield server
 
 
+def killed(spawn, point, *order):
+    """Let a command die at a crash point."""
+    process = spawn(*order, PERDURE_TESTING="1", PERDURE_CRASH=f"any:{point}")
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+
+
 def replayed(perdure):
     """Replay the task and return what is compared; nothing may differ."""
     code, out, err = perdure("replay", "note")
@@ -49,15 +57,18 @@ def replayed(perdure):
     return [int(number) for number in re.findall(r"(\d+) (?:entries|actions)", out)]
 
 
-def test_a_run_with_people_a_rollback_and_a_change_of_strategy_is_replayed(perdure, service, here):
-    """Equal at every stage, and nothing is asked of the model for it."""
+def test_a_run_with_people_a_rollback_and_a_change_of_strategy_is_replayed(perdure, spawn, service, here):
+    """Equal at every stage, and nothing is asked of the model for it; the run is killed twice on its way."""
     order = ("run", GOAL, "--model", "openai:gpt-5-mini", "--base-url", service.base_url, "--name", "note")
-    code, _, err = perdure(*order, "--prompt-strategy", "one_shot")
+    killed(spawn, 11, *order, "--prompt-strategy", "one_shot")
+    replayed(perdure)
+    code, _, err = perdure("resume", "note")
     assert code == 3, err
     assert "Which word?" in err
     replayed(perdure)
     assert 0 == perdure("tell", "note", "mind the step")[0]
     assert 0 == perdure("answer", "note", "hello")[0]
+    killed(spawn, 14, "resume", "note")
     code, _, err = perdure("resume", "note")
     assert (3, True) == (code, "execute_shell" in err), err
     assert 0 == perdure("tell", "note", "and be quick")[0]
