@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 
 import perdure
 from perdure.agent.approaches.one_shot import MANNER as ONE_SHOT
+from perdure.model import entry as e
 from perdure.model.chat import ModelReply, ModelRequest
 from perdure.testing import Death
-from tests.agent.scenes import APPROVED, JUDGED, REFUSED, Scene, form_of, planned, says
+from tests.agent.scenes import APPROVED, JUDGED, REFUSED, Scene, fills, form_of, planned, says
 from tests.worlds import DEAD
 
 
@@ -315,3 +317,34 @@ def test_calls_that_write_files_are_made_one_after_the_other(tmp_path: Path) -> 
     scene = Scene(speaks, tools=[write, wait], workspace=tmp_path)
     assert scene.live() == "done"
     assert ("123", 3) == ((tmp_path / "note.txt").read_text(), most)
+
+
+def test_what_a_provider_wants_back_goes_back_with_the_reply_that_brought_it() -> None:
+    """As it was, in each later request."""
+    kept = {"thinking": "signed"}
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        looks = {"id": "", "name": "sc_look", "arguments": {"place": "here"}}
+        return ModelReply(text="", calls=[looks], kept=kept) if len(request.messages) == 2 else says("done")
+
+    scene = Scene(speaks, tools=[look])
+    assert scene.live() == "done"
+    assert kept == scene.model.requests[1].messages[2]["kept"]
+
+
+def test_a_look_that_cannot_be_made_is_not_made_again(tmp_path: Path) -> None:
+    """Whether the goal is reached already is asked of the files once; the turn comes all the same."""
+    odd = {"kind": "file_exists", "path": "a\0b"}
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return fills({"steps": [{"title": "write it", "check": JUDGED}], "goal_check": odd})
+        return APPROVED if form_of(request) else says("done")
+
+    scene = Scene(speaks, workspace=tmp_path, prompt_strategy="plan_execute")
+    with contextlib.suppress(perdure.NeedsHuman):
+        scene.live()
+    intents = [entry.payload for entry in scene.world.journal() if isinstance(entry.payload, e.ActionIntended)]
+    assert ["outfit", "think", "look", "think"] == [intent.tool for intent in intents[:4]]

@@ -115,7 +115,7 @@ def judged(view: PolicyView, kit: Kit, approach: Approach) -> Iterator[Move]:
     if claim is None:
         return
     is_step = bool(claim["title"])
-    check = plain(step_check(view.memory) if is_step else goal_check(view.memory))
+    check = plain(step_check(view.memory, claim["title"]) if is_step else goal_check(view.memory))
     if "finding" not in claim:
         yield from _found_out(view, kit, check, plain(claim))
     finding: dict[str, Any] = plain(claim["finding"])

@@ -47,9 +47,8 @@ def goal_check(memory: Mapping[str, Any]) -> Mapping[str, Any]:
     return as_made(memory["ahead"].get("goal_check", {}))
 
 
-def step_check(memory: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return how it is known whether the step that is worked on is reached."""
-    title = memory.get("step", "")
+def step_check(memory: Mapping[str, Any], title: str) -> Mapping[str, Any]:
+    """Return how it is known whether the step `title` is reached."""
     steps = memory["ahead"].get("steps", ())
     none: Mapping[str, Any] = {}
     return as_made(next((step["check"] for step in steps if step["title"] == title), none))
