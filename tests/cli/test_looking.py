@@ -275,5 +275,6 @@ def test_every_error_has_an_exit_code_of_its_kind():
         "CheckFailed",
         "ToolLeftOut",
         "OutfitMissing",
+        "ModelGone",
         *AT_TOOLS,
     } == uncovered
