@@ -274,6 +274,7 @@ def test_every_error_has_an_exit_code_of_its_kind():
         "ReducerFailed",
         "CheckFailed",
         "ToolLeftOut",
+        "ModelGone",
         "OutfitMissing",
         "ModelGone",
         *AT_TOOLS,

@@ -93,8 +93,9 @@ def test_a_question_fails_an_unattended_task(perdure):
     """`task.ask` under --unattended: exit 1, and the question is the reason."""
     code, _, err = perdure("run", "--program", "programs.py:queries", "--name", "q", "--unattended")
     assert 1 == code
-    assert "task 'q' failed: which colour?; next: perdure show q" in err
-    assert ("failed", "which colour?") == tuple(shown(perdure, "q")[key] for key in ("status", "why"))
+    why = "nobody is there to answer: which colour?"
+    assert f"task 'q' failed: {why}; next: perdure show q" in err
+    assert ("failed", why) == tuple(shown(perdure, "q")[key] for key in ("status", "why"))
 
 
 def test_an_effect_in_doubt_fails_a_task_that_is_resumed_unattended(perdure, spawn):
