@@ -57,3 +57,17 @@ def test_changes_that_cannot_be_are_refused(changes: dict[str, object], error: t
     scene = Scene(speaks)
     with pytest.raises(error):
         Agent(settings=scene.settings, changes=changes).refuse_changes()
+
+
+@pytest.mark.parametrize(
+    ("budget", "is_said"), [("5 USD", True), ("5 USD, tokens=900000", False), ("actions=90", False), ("", False)]
+)
+def test_a_budget_in_money_that_a_model_without_a_price_cannot_meet_is_said(budget: str, is_said: bool) -> None:
+    """Nobody knows what such a model costs: whoever relies on the budget hears of it, once, at the start."""
+    scene = Scene(lambda request: APPROVED if form_of(request) else says("", ("finish", {"result": "ok"})))
+    agent = scene.agent
+    given = {"budget": budget} if budget else {}
+    scene.world.do(lambda runtime: runtime.run(agent, "job", goal="do it", args=agent.arguments(), **given))
+    said = [text for text in scene.memory.get("said", ()) if "no price is known" in text]
+    assert is_said == any("--budget tokens=" in text and scene.settings.model in text for text in said)
+    assert len(said) == is_said

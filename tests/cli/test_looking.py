@@ -276,6 +276,5 @@ def test_every_error_has_an_exit_code_of_its_kind():
         "ToolLeftOut",
         "ModelGone",
         "OutfitMissing",
-        "ModelGone",
         *AT_TOOLS,
     } == uncovered

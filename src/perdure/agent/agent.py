@@ -150,7 +150,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         @tool(effect="pure", name=OUTFIT, poll=True)  # the same each time, and no circle
         async def fit_out() -> dict[str, Any]:
             try:
-                recorded = await opened.fit_out(settings, known)
+                recorded = await opened.fit_out(settings, known, task.budget.limit)
             except UsageError as error:  # no fault of what was done: nothing of it may be rolled back for that
                 raise OutfitMissing(str(error)) from error
             return {

@@ -20,7 +20,7 @@ from perdure.agent.settings import AgentSettings
 from perdure.engine.programs import load_tools
 from perdure.errors import ConfigInvalid, ToolUndeclared
 from perdure.llm.opening import open_model
-from perdure.model.budget import NO_COST, Cost
+from perdure.model.budget import NO_COST, Budget, Cost
 from perdure.model.chat import Message, ModelReply, ModelRequest, Offer
 from perdure.model.effect import Effect
 from perdure.ports import Model
@@ -59,7 +59,7 @@ class Opened:
         self.servers: McpServers | None = None
         self.tools: Mapping[str, Tool[..., Any]] = {}
 
-    async def fit_out(self, settings: AgentSettings, known: Mapping[str, tuple[str, int]]) -> Recorded:
+    async def fit_out(self, settings: AgentSettings, known: Mapping[str, tuple[str, int]], budget: Budget) -> Recorded:
         """Open what the settings name; return what is to be recorded of it. Raises ConfigInvalid, ExtraMissing.
 
         Models that are `known` (as `Recorded.models`) are opened with their first request.
@@ -81,7 +81,11 @@ class Opened:
                 name: effect for name, found in one_each.items() if (effect := effect_of(found, hidden)) != found.effect
             },
             served={name: found.effect for name, found in one_each.items() if found.schema is not None},
-            remarks=[*(self.servers.problems if self.servers else ()), *_warning(self.tools, hidden)],
+            remarks=[
+                *(self.servers.problems if self.servers else ()),
+                *_warning(self.tools, hidden),
+                *(_unpriced({name: self.models[name] for name in self.models if name not in known}, budget)),
+            ],
         )
 
     async def _opened(self, name: str, settings: AgentSettings, known: tuple[str, int] | None) -> Model:
@@ -200,6 +204,18 @@ def _warning(tools: Mapping[str, Tool[..., Any]], hidden: Mapping[str, Any]) -> 
     reason = isolation_of(hidden).reason
     if reason and any(name in tools for name in RUNNING):
         yield f"programs that the agent runs are not isolated: {reason}"
+
+
+def _unpriced(models: Mapping[str, Model], budget: Budget) -> Iterator[str]:
+    """Say where a budget in money, and nothing else, limits a model of which nobody knows what it costs."""
+    if not budget.money or budget.tokens:
+        return
+    for name, model in models.items():
+        if not model.estimate(ModelRequest(messages=[Message(role="user", text="?")])).money:
+            yield (
+                f"no price is known for model {name!r}: a budget in money does not limit what it costs; give one in "
+                "tokens too, such as --budget tokens=200000"
+            )
 
 
 def to_text(recorded: Recorded) -> str:
