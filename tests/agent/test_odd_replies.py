@@ -14,6 +14,7 @@ import perdure
 from perdure.agent import Agent
 from perdure.agent.approaches.planning import TITLE_MAX
 from perdure.limits import NAME_BYTES_MAX, QUESTIONS_MAX
+from perdure.model import entry as e
 from perdure.model.chat import ModelReply, ModelRequest
 from perdure.testing import ScriptedModel
 from tests.agent.scenes import APPROVED, JUDGED, Scene, fills, form_of, planned, says
@@ -206,13 +207,30 @@ def test_errands_of_the_same_number_are_all_made_and_none_is_made_of_nothing() -
     assert scene.live() == "done"
     assert ["a", "b", "<b>", "#E9 #E1F <<b>>"] == made
     turn = next(request for request in scene.model.requests if not form_of(request))
-    came = [result for message in turn.messages for result in message.get("results", {}).values()]
+    came: list[Any] = [one for message in turn.messages for one in message.get("results", {}).values()]
     assert len(errands) == len(came)
     assert "hangs on E3" in came[4]["failed"]["message"]
 
 
-def test_a_check_by_the_command_that_has_just_run_takes_what_that_has_come_to() -> None:
-    """Nobody is asked a second time; where something was done since, or another command is named, somebody is."""
+RUNS = ("execute_shell", {"command_line": "true"})
+LOOKS, RINGS = ("od_look", {"place": "there"}), ("od_ring", {"place": "here"})
+
+
+@perdure.tool(effect="pure", name="od_look")
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"seen {place}"
+
+
+@pytest.mark.parametrize(
+    ("script", "asked"),
+    [([[RUNS]], 1), ([[RUNS, LOOKS]], 1), ([[RUNS, RINGS]], 2), ([[RUNS], [LOOKS]], 2)],
+    ids=["at once", "beside a look", "before an effect", "a while ago"],
+)
+def test_a_check_by_the_command_that_has_just_run_takes_what_that_has_come_to(
+    script: list[list[tuple[str, Mapping[str, Any]]]], asked: int, tmp_path: Path
+) -> None:
+    """Nobody is asked a second time; where something was done since, or another reply came between, somebody is."""
     check = {"kind": "command_succeeds", "command": "true "}
 
     def speaks(request: ModelRequest) -> ModelReply:
@@ -220,24 +238,23 @@ def test_a_check_by_the_command_that_has_just_run_takes_what_that_has_come_to() 
             return fills({"steps": [{"title": "try it", "check": check}], "goal_check": JUDGED})
         if form_of(request):
             return APPROVED
-        if not any(message.get("calls") for message in request.messages):
-            ran = ("execute_shell", {"command_line": "true"})
-            return says("", *((ran,) if not is_late else (ran, ("od_ring", {"place": "here"}))))
-        return says("", ("step_done", {"result": "done"}))
+        turn = sum(message["role"] == "assistant" for message in request.messages)
+        return says("", *(script[turn] if turn < len(script) else [("step_done", {"result": "done"})]))
 
-    for is_late in (False, True):
-        scene = Scene(speaks, tools=[ring], continuous=False, prompt_strategy="plan_execute", allow=("od_ring(*)",))
+    scene = Scene(
+        speaks,
+        tools=[ring, look],
+        workspace=tmp_path,
+        continuous=False,
+        prompt_strategy="plan_execute",
+        allow=("od_ring(*)", "od_look(*)"),
+    )
+    for number in range(asked):
         assert "execute_shell" in scene.ask()
-        say(scene, "answer", "y")
-        if is_late:
-            assert "execute_shell" in scene.ask()
-            say(scene, "answer", "yes")
-        assert scene.live() == "done"
-        assert (1 + is_late) == sum(
-            entry.payload.tool == "execute_shell"
-            for entry in scene.world.journal()
-            if type(entry.payload).__name__ == "ActionIntended"
-        )
+        say(scene, "answer", ("y", "yes")[number])
+    assert scene.live() == "done"
+    intents = [entry.payload for entry in scene.world.journal() if isinstance(entry.payload, e.ActionIntended)]
+    assert asked == [intent.tool for intent in intents].count("execute_shell")
 
 
 def test_a_step_that_is_called_done_beside_a_call_for_a_new_plan_is_not_the_goal() -> None:

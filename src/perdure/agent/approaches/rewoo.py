@@ -74,7 +74,8 @@ def _filled(memory: Any, value: Any, missing: list[str]) -> Any:  # noqa: ANN401
         members = cast("dict[str, Any]", value)
         return {key: _filled(memory, item, missing) for key, item in members.items()}
     if isinstance(value, list):
-        return [_filled(memory, item, missing) for item in value]
+        items = cast("list[Any]", value)  # type: ignore[redundant-cast]  # pyright needs it
+        return [_filled(memory, item, missing) for item in items]
     return value
 
 
