@@ -1,11 +1,13 @@
 """Answers of a model's service that are no replies, or odd ones, over real sockets: what is made of them."""
 
 import asyncio
+import re
+import socket
 
 import pytest
 
 from perdure import limits
-from perdure.errors import ReplyEndless
+from perdure.errors import ConfigInvalid, ReplyEndless
 from perdure.llm.opening import open_model
 from perdure.model.chat import ModelRequest
 from perdure.tools.recording import record_error
@@ -135,3 +137,33 @@ def test_a_count_that_can_be_none_is_charged_by_our_own_rule(usage):
     assert 0 < reply.cost.tokens_in < 100
     assert 0 < reply.cost.tokens_out < 100
     assert reply.cost.money
+
+
+def test_where_nobody_answers_and_why_is_told():
+    """A bare "Connection error." helps nobody: which address, and what the system says of it; without a password in it."""
+    with socket.socket() as taken:  # bound and not listening: whoever connects is refused
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        model = open_model("openai:m", base_url=f"http://me:hunter22@127.0.0.1:{port}/v1", environ={})
+        with pytest.raises(RuntimeError, match=rf"no connection to http://127.0.0.1:{port}/v1/: .*Connect") as info:
+            asyncio.run(model.reply(ModelRequest(messages=[USER]), lambda _: None))
+    assert "hunter22" not in str(info.value)
+    assert "network" == record_error(info.value).failure_class
+
+
+def test_a_connection_that_breaks_off_is_told_as_one():
+    """It is no question whether the address is right."""
+    error = refused(Answer(text="one two three", cut_after=2))
+    assert "network" == error.failure_class
+    assert re.search(r"the connection to http://127.0.0.1:\d+/v1/ broke off: ", error.message)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["example", "http://", "ftp://x/v1", "http://[::1/v1", "http://x:99999/v1", "file:///v1", "http://me:pw@:1/v1"],
+)
+def test_what_is_no_address_is_refused_before_anything_begins(url):
+    """A task would try for hours to reach it."""
+    with pytest.raises(ConfigInvalid, match=r"is no address .*write http://HOST:PORT/v1") as info:
+        open_model("openai:m", base_url=url, environ={})
+    assert "pw" not in str(info.value)

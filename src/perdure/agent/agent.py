@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -77,7 +76,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """
         from perdure.llm.opening import refuse_models
 
-        if urlsplit(self.settings.base_url).password:
+        if "@" in self.settings.base_url.partition("//")[2].partition("/")[0]:
             variable = "the variable that holds the address (OPENAI_BASE_URL)"
             raise ConfigInvalid("base_url", f"it holds a password, and would be on record; give it by {variable}")
         if self.open_model is None:

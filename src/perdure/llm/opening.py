@@ -10,9 +10,10 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from perdure import ports
-from perdure.errors import ApiKeyMissing, ExtraMissing, ModelUnknown
+from perdure.errors import ApiKeyMissing, ConfigInvalid, ExtraMissing, ModelUnknown
 from perdure.llm.naming import (
     KEYLESS_ELSEWHERE,
     KNOWN,
@@ -41,7 +42,7 @@ def open_model(name: str, *, base_url: str = "", environ: Mapping[str, str]) -> 
 
     With `base_url` it is asked there; a name without a provider then means a service that speaks OpenAI's chat
     completions. Loads client libraries, which takes up to a second or two: from an event loop, call it in a thread.
-    Raises ModelUnknown, ApiKeyMissing or ExtraMissing, each naming what to do.
+    Raises ModelUnknown, ApiKeyMissing, ExtraMissing or, for what is no address, ConfigInvalid: each names what to do.
     """
     if name == LOCAL:
         from perdure.llm.local import open_local
@@ -53,6 +54,8 @@ def open_model(name: str, *, base_url: str = "", environ: Mapping[str, str]) -> 
     if base_url and not _is_known(provider):  # such as "qwen3:8b", which is all name
         provider, model = "", name.strip()
     url = base_url or base_url_in(environ, provider)
+    if url:
+        _refuse_address(url)
     if not provider and not url:
         raise ModelUnknown(name, "it does not say whose model it is")
     if not model:
@@ -65,6 +68,21 @@ def refuse_models(names: Iterable[str], *, base_url: str, environ: Mapping[str, 
     for name in names:
         if name and name != OFFLINE:
             open_model(name, base_url=base_url, environ=environ)
+
+
+def _refuse_address(url: str) -> None:
+    """Raise ConfigInvalid for what is no address of a service, before a task tries for hours to reach it."""
+    reason = "it does not begin with http:// or https://, or names no host"
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError as error:  # a port out of range, half of an IPv6 address
+        is_good, reason = False, str(error)
+    if not is_good:
+        shown = repr(url) if "@" not in url else "it"
+        raise ConfigInvalid(
+            "base_url", f"{shown} is no address ({reason}); write http://HOST:PORT/v1 or https://HOST/v1"
+        )
 
 
 def _is_known(provider: str) -> bool:

@@ -34,6 +34,7 @@ class ProviderModel:
         self._profile = cast("Mapping[str, Any]", model.profile)
         self.context_tokens: int = self._profile.get("context_window") or 0
         self._model = model
+        self._address = _without_user(model.base_url or "its service")
         self._is_entered = False
 
     async def reply(self, request: ModelRequest, heard: Callable[[str], None]) -> ModelReply:
@@ -44,7 +45,7 @@ class ProviderModel:
             self._is_entered = True
             await self._model.__aenter__()
             watch(self._model)
-        with explained(self.name):
+        with explained(self.name, self._address):
             response = await self._response(messages, settings, parameters, heard)
             self._refuse_cut(response)
             return to_reply(response, request, model=self._model.model_name, system=self._model.system)
@@ -135,6 +136,12 @@ class ProviderModel:
             output_mode="native" if is_native else "prompted",
             output_object=OutputObjectDefinition(json_schema=request.schema, name="reply"),
         )
+
+
+def _without_user(url: str) -> str:
+    """Return an address without the password that may stand in it."""
+    scheme, mark, rest = url.partition("//")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
 
 
 def _takes_temperature(profile: Mapping[str, Any]) -> bool:

@@ -14,7 +14,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
-from pydantic_ai.exceptions import AgentRunError, ContentFilterError, ModelHTTPError, ModelNotFoundError
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelNotFoundError,
+)
 
 from perdure.errors import ModelGone, ReplyEndless, ServiceOdd
 from perdure.limits import REPLY_BYTES_MAX
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from perdure.model.failure import FailureClass
 
 _HEAD_BYTES: Final = 2_000  # that are kept of an answer
+_CAUSES_MAX: Final = 16  # that are followed to the first one
 _SHOWN_CHARS: Final = 200  # that a person is shown of it
 _REDIRECTS: Final = range(300, 400)
 _STREAMS: Final = (b"data", b"event", b"id", b"retry", b":")  # how one begins
@@ -73,11 +80,11 @@ def watch(model: Model) -> None:
 
 
 @contextlib.contextmanager
-def explained(model: str) -> Generator[None]:
+def explained(model: str, address: str) -> Generator[None]:
     """Turn what is raised over an answer that is no reply of `model` into ServiceOdd, which says what it was.
 
-    Errors that a provider reports are left as they are, but that it has no such model: ModelGone. Raises ReplyEndless
-    from within a stream that is too long.
+    Errors that a provider reports are left as they are, but that it has no such model: ModelGone. An error of the way
+    there is told with `address` and its reason. Raises ReplyEndless from within a stream that is too long.
     """
     came = _Came(model)
     mark = _under_way.set(came)
@@ -87,6 +94,13 @@ def explained(model: str) -> Generator[None]:
         raise ModelGone(model, plain_text(str(error)[:_SHOWN_CHARS])) from error
     except (ContentFilterError, ModelHTTPError):
         raise
+    except ModelConnectionError as error:  # "Connection error." is all that some say
+        reason = plain_text(_root_of(error))
+        is_begun = error.phase in {"read", "write"}
+        what = f"the connection to {address} broke off: {reason}"
+        error.message = what if is_begun else f"no connection to {address}: {reason}; is it right, and is it up?"
+        error.args = (error.message,)
+        raise
     except _MISREAD as error:
         reason, failure_class = _reason(came, error)
         if not reason:
@@ -94,6 +108,17 @@ def explained(model: str) -> Generator[None]:
         raise ServiceOdd(model, reason, failure_class=failure_class, body=_object(came)) from error
     finally:
         _under_way.reset(mark)
+
+
+def _root_of(error: BaseException) -> str:
+    """Return what the first of all errors says that led to this one."""
+    found = error
+    for _ in range(_CAUSES_MAX):
+        below = found.__cause__ or found.__context__
+        if below is None:
+            break
+        found = below
+    return str(found) or type(found).__name__
 
 
 def _reason(came: _Came, error: Exception) -> tuple[str, FailureClass | None]:
