@@ -22,7 +22,12 @@ KIT = Kit(settings=AgentSettings(model="scripted:one"), models={}, tools={}, off
 
 def view(memory: dict[str, Any], **shown: Any) -> PolicyView:
     """Return what a policy is shown of a task whose strategy is called "second" by now."""
-    usual = {"goal": "go", "workspace": "", "strategy": Strategy("second", prompt="one_shot"), "brief": lambda: "brief"}
+    usual: dict[str, Any] = {
+        "goal": "go",
+        "workspace": "",
+        "strategy": Strategy("second", prompt="one_shot"),
+        "brief": lambda: "brief",
+    }
     return PolicyView(memory=memory, **{**usual, **shown})
 
 
