@@ -246,13 +246,12 @@ def _schema_problems(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> list
     except ImportError:  # they come with the `mcp` library
         return []
     schema = dict(tool.schema or {})
-    known: Any = validators
-    registry: Any = Registry()
+    known, new_registry = cast("Any", validators), cast("Any", Registry)
     checker = known.validator_for(schema)
     try:
         checker.check_schema(schema)
         bounded = known.extend(checker, _without_expressions(checker.VALIDATORS))
-        found: list[Any] = list(bounded(schema, registry=registry).iter_errors(dict(arguments)))
+        found: list[Any] = list(bounded(schema, registry=new_registry()).iter_errors(dict(arguments)))
     except (exceptions.SchemaError, Unresolvable, RecursionError):
         return []
     return [f"{'.'.join(map(str, each.absolute_path)) or 'the call'!r}: {each.message[:_SAID_MAX]}" for each in found]
