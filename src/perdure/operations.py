@@ -18,6 +18,7 @@ import msgspec
 
 from perdure.codec import values
 from perdure.codec.redact import redact, redact_text
+from perdure.core.questions import some_of
 from perdure.engine.asking import address
 from perdure.engine.forking import ForkPlan, plan_fork
 from perdure.engine.leases import Presence, claim
@@ -248,16 +249,15 @@ async def answer(runtime: Runtime, name: str, text: str, message_id: str, questi
 
     message, summary = _message(message_id, "answer", text), await _find_unfinished(runtime.store, name)
     fold = await load_fold(runtime.store, summary.task)
-    key, asked = address(fold, question)
+    key, *answered = address(fold, question)
     words = spread(message.text, key, fold).items()
     first, *others = (msgspec.structs.replace(message, key=one, text=word) for one, word in words)
     is_written = await _hand_in(runtime, summary.task, first)
-    answered = [asked]
     for number, other in enumerate(others, 1):
         with contextlib.suppress(QuestionNotOpen):  # somebody has answered that one meanwhile
             await _hand_in(runtime, summary.task, msgspec.structs.replace(other, id=f"{message_id}.{number}"))
             answered.append(fold.document.asking[other.key])
-    return Answered("; ".join(answered), is_written, meaning_of(message.text, key, fold))
+    return Answered(some_of(answered), is_written, meaning_of(message.text, key, fold))
 
 
 async def _hand_in(runtime: Runtime, task: str, message: Message) -> bool:
