@@ -1,6 +1,6 @@
 """What comes before an agent works: its goal made to mean the same anywhere, what AutoGPT leaves it, its own settings.
 
-Called by the command; what starts and resumes tasks is `operations.py`.
+Called by the command; what starts and resumes tasks is `operations/`.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _without_call(view: PolicyView, kit: Kit, message: Mapping[str, Any]) -> Ite
     """Yield the results of those calls of a reply that are not made, by id, where they have none yet."""
     calls = message.get("calls", ())
     made = {call["id"] for call in calls[:REPLY_CALLS_MAX]}
-    repeated = set(_repeated(kit, calls)) if len(calls) > 1 else set()
+    repeated: set[str] = set(_repeated(kit, calls)) if len(calls) > 1 else set()
     for call in results.unanswered(message):
         if call["id"] not in made:
             yield call["id"], results.failed(REFUSED, TOO_MANY)

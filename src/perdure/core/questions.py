@@ -7,7 +7,7 @@ Not what a task waits for without having asked (`awaiting.py`). Called by fold, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -20,6 +20,7 @@ from perdure.model.document import Document
 from perdure.model.ids import cut_text
 from perdure.model.ledger import Ledger
 
+_TOLD_MAX: Final = 10  # questions of which one line tells
 ANSWERED: Final = "answered"  # why a task is running that has waited for people
 
 
@@ -91,7 +92,13 @@ def told(questions: Iterable[Open]) -> str:
     several = tuple(questions)
     if len(several) == 1:
         return in_one_line(several[0].text)
-    return "; ".join(f"[{one.number}] {cut_text(in_one_line(one.text), QUESTION_GIST_BYTES)}" for one in several)
+    return some_of([f"[{one.number}] {cut_text(in_one_line(one.text), QUESTION_GIST_BYTES)}" for one in several])
+
+
+def some_of(texts: Sequence[str]) -> str:
+    """Return the first of several questions, and how many more there are: a model may ask a hundred at once."""
+    more = len(texts) - _TOLD_MAX
+    return "; ".join(texts[:_TOLD_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
 def in_one_line(text: str) -> str:

@@ -246,11 +246,12 @@ def _schema_problems(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> list
     except ImportError:  # they come with the `mcp` library
         return []
     schema = dict(tool.schema or {})
-    checker: Any = validators.validator_for(schema)
+    known, new_registry = cast("Any", validators), cast("Any", Registry)
+    checker = known.validator_for(schema)
     try:
         checker.check_schema(schema)
-        bounded = validators.extend(checker, _without_expressions(checker.VALIDATORS))
-        found = list(bounded(schema, registry=Registry()).iter_errors(dict(arguments)))
+        bounded = known.extend(checker, _without_expressions(checker.VALIDATORS))
+        found: list[Any] = list(bounded(schema, registry=new_registry()).iter_errors(dict(arguments)))
     except (exceptions.SchemaError, Unresolvable, RecursionError):
         return []
     return [f"{'.'.join(map(str, each.absolute_path)) or 'the call'!r}: {each.message[:_SAID_MAX]}" for each in found]
@@ -264,7 +265,10 @@ def _without_expressions(keywords: Mapping[str, Any]) -> dict[str, Any]:
         whole = keywords["additionalProperties"]
         return none if "patternProperties" in schema else whole(checker, value, instance, schema)
 
-    return {"additionalProperties": additional, **dict.fromkeys(("pattern", "patternProperties"), lambda *_: ())}
+    def nothing(*_: object) -> tuple[()]:
+        return ()
+
+    return {"additionalProperties": additional, "pattern": nothing, "patternProperties": nothing}
 
 
 def _check_paths(tool: Tool[..., Any], arguments: Mapping[str, Any], workspace: str) -> None:

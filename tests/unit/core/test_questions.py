@@ -32,6 +32,13 @@ def test_the_last_answer_ends_the_wait():
     assert answer(document, ledger, "b")
 
 
+def test_of_many_questions_the_reason_tells_the_first():
+    """A model may ask a hundred at once: the reason stays a line that a person can read."""
+    _, ledger = asked(*((f"k{number}", f"q{number}?\nreally?") for number in range(100)))
+    assert ledger.reason.startswith("question: [1] q0? really?; [2] q1? really?;")
+    assert ledger.reason.endswith("; [10] q9? really?; and 90 more")
+
+
 def test_what_is_not_waited_for_ends_no_wait():
     """An answer to a question of an earlier life is kept under its key, and the task waits on."""
     document, ledger = asked(("old", "old?"))
