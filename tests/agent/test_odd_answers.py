@@ -140,7 +140,7 @@ def test_a_count_that_can_be_none_is_charged_by_our_own_rule(usage):
 
 
 def test_where_nobody_answers_and_why_is_told():
-    """A bare "Connection error." helps nobody: which address, and what the system says of it; without a password in it."""
+    """A bare "Connection error." helps nobody: which address, and what the system says of it, no password."""
     with socket.socket() as taken:  # bound and not listening: whoever connects is refused
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
