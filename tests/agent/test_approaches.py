@@ -142,3 +142,21 @@ def test_no_way_at_all_is_no_answer() -> None:
     assert scene.live() == "it is done"
     assert ["candidates", "candidates", "scores"] == scene.forms[:3]
     assert "names no approach" in scene.model.requests[1].messages[-1]["text"]
+
+
+def test_a_step_of_a_new_plan_is_not_done_because_one_of_that_name_was() -> None:
+    """It is told apart, worked on and checked by itself."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request) == "plan":
+            return planned("look", "run") if len(scene.forms) == 1 else planned("look")
+        if form_of(request):
+            return APPROVED
+        if "the plan now: run" in request.messages[-1]["text"]:
+            return says("", ("replan", {"reason": "the wind has turned"}))
+        return says("done")
+
+    scene = Scene(speaks, prompt_strategy="plan_execute")
+    assert scene.live() == "done"
+    assert ["plan", "turn", "verdict", "turn", "plan", "turn", "verdict", "verdict"] == scene.forms
+    assert ("look (2)",) == scene.world.fold().document.plan

@@ -152,6 +152,22 @@ def test_a_claim_that_cannot_be_made_fails_as_any_other_call(claim: tuple[str, d
     assert 3 <= scene.forms.index("plan") <= 5
 
 
+def test_a_turn_in_which_something_succeeds_is_no_failure() -> None:
+    """However often something else fails beside it."""
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        turn = sum(message["role"] == "assistant" for message in request.messages)
+        return says("", ("sc_look", {"place": f"{turn}"}), ("nosuch", {"n": turn})) if turn < 4 else says("done")
+
+    scene = Scene(speaks, tools=[look])
+    assert scene.live() == "done"
+    assert [True] == [
+        entry.payload.passed for entry in scene.world.journal() if isinstance(entry.payload, e.CheckJudged)
+    ]
+
+
 def test_an_answer_that_is_empty_or_cut_off_is_asked_for_again() -> None:
     """Empty: recovery asks again, and says why. Cut off: the model goes on from there, and all of it is the result."""
     replies = iter([says(""), ModelReply(text="I begin", finish="length"), says("and say all of it"), APPROVED])

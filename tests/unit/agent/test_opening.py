@@ -8,7 +8,7 @@ import pytest
 
 from perdure.agent import AgentSettings
 from perdure.agent.approaches import approach_called
-from perdure.agent.context import LOW, heard, opened, renewed
+from perdure.agent.context import LOW, condense, heard, opened, renewed
 from perdure.agent.kit import Kit
 from perdure.model.advice import Advice
 from perdure.model.chat import Message
@@ -82,3 +82,17 @@ def test_a_budget_that_comes_to_an_end_is_said_once() -> None:
     for is_low, count in ((True, 1), (True, 1), (False, 1), (True, 2)):
         make(renewed(view(memory, is_budget_low=is_low), KIT, ONE_SHOT), memory)
         assert count == texts(memory).count(LOW)
+
+
+def test_what_stands_for_older_messages_is_not_condensed_itself() -> None:
+    """Condensed again and again there is one such message, with a line for each that was said."""
+    memory: dict[str, Any] = {}
+    make(opened(view(memory), KIT, ONE_SHOT), memory)
+    for number in range(4):
+        memory["messages"].append(Message(role="user", text=f"word {number}"))
+        condense(memory, 0)
+    lines = [
+        "What went before, in short:",
+        *(f"- user: {said}" for said in (FIRST["text"], "word 0", "word 1", "word 2")),
+    ]
+    assert ["brief", "\n".join(lines), "word 3"] == texts(memory)

@@ -21,6 +21,7 @@ from perdure.codec.entries import first_prev, unpack_all
 from perdure.core import snapshots
 from perdure.core.fold import Fold
 from perdure.core.recovery import Rules
+from perdure.core.resume import rule_for
 from perdure.core.retrying import Patience
 from perdure.engine import crashpoints, leases
 from perdure.engine.loading import load_fold
@@ -213,7 +214,7 @@ class Life:
         task = (await self.store.find(TASK)).task
         fold = await load_fold(self.store, task)
         for action in list(fold.ledger.open.values()):
-            if action.effect.retry == "never":
+            if rule_for(action) == "doubt":
                 await self._settle(runtime, fold, action)
         if fold.ledger.takeover is not None:  # whoever took it was busy elsewhere before it was given back
             await runtime.hand_back(task)
