@@ -160,3 +160,45 @@ def test_a_step_of_a_new_plan_is_not_done_because_one_of_that_name_was() -> None
     assert scene.live() == "done"
     assert ["plan", "turn", "verdict", "turn", "plan", "turn", "verdict", "verdict"] == scene.forms
     assert ("look (2)",) == scene.world.fold().document.plan
+
+
+def test_each_claim_that_is_not_met_is_reflected_on() -> None:
+    """reflexion: the second as well as the first, and both lessons stand in the conversation."""
+    lessons = iter(("look twice", "ask somebody"))
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        match form_of(request):
+            case "reflection":
+                return fills({"lesson": next(lessons)})
+            case "verdict":
+                return APPROVED if scene.forms.count("verdict") == 3 else REFUSED
+        return says("it is done")
+
+    scene = Scene(speaks, prompt_strategy="reflexion")
+    assert scene.live() == "it is done"
+    assert ["turn", "verdict", "reflection"] * 2 + ["turn", "verdict"] == scene.forms
+    said = str([request for request in scene.model.requests if not form_of(request)][-1].messages)
+    assert all(f"What is to be learned from it: {lesson}" in said for lesson in ("look twice", "ask somebody"))
+
+
+def test_each_way_has_its_own_two_claims() -> None:
+    """tree_of_thoughts: what the way before it has missed does not count against the next one."""
+    ways = [
+        {"idea": f"way {way}", "steps": [{"title": f"{step} of {way}", "check": JUDGED} for step in ("begin", "end")]}
+        for way in range(3)
+    ]
+    verdicts = iter([REFUSED, REFUSED, APPROVED, REFUSED, APPROVED, APPROVED])
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        match form_of(request):
+            case "candidates":
+                return fills({"approaches": ways, "goal_check": JUDGED})
+            case "scores":
+                return fills({"scores": [3, 2, 1]})
+            case "verdict":
+                return next(verdicts)
+        return says("it is done")
+
+    scene = Scene(speaks, prompt_strategy="tree_of_thoughts")
+    assert scene.live() == "it is done"
+    assert ("begin of 1", "end of 1") == scene.world.fold().document.plan

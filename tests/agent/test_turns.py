@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -364,3 +365,31 @@ def test_a_look_that_cannot_be_made_is_not_made_again(tmp_path: Path) -> None:
         scene.live()
     intents = [entry.payload for entry in scene.world.journal() if isinstance(entry.payload, e.ActionIntended)]
     assert ["outfit", "think", "look", "think"] == [intent.tool for intent in intents[:4]]
+
+
+def test_answers_of_people_are_read_as_they_are_meant() -> None:
+    """A yes is "yes", the number of a choice is the choice, and a number that none has stays what it is."""
+    asked = [
+        ("ask_yes_no", {"question": "Go?"}),
+        ("ask_choice", {"question": "Which?", "choices": ["red", "green"]}),
+        ("ask_choice", {"question": "And?", "choices": ["red", "green"]}),
+    ]
+
+    def speaks(request: ModelRequest) -> ModelReply:
+        if form_of(request):
+            return APPROVED
+        return says("", *asked) if len(request.messages) == 2 else says("done")
+
+    scene = Scene(speaks)
+    scene.ask()
+    for key, word in zip(scene.world.fold().document.asking, ("Y", "2", "0"), strict=True):
+        scene.world.do(partial(answered, key=key, word=word))
+    assert scene.live() == "done"
+    assert ["yes", "green", "0"] == last_results(scene)
+
+
+async def answered(runtime: perdure.Runtime, *, key: str, word: str) -> None:
+    """Be the person: answer one of several questions."""
+    from perdure import operations
+
+    await operations.answer(runtime, "job", word, f"{key} {word}", question=key)
