@@ -172,6 +172,8 @@ def _money(given: str, before: str, text: str, plus: str) -> str:
 
 
 def _count(name: str, given: str, text: str, plus: str) -> int:
+    if given.isdecimal() and _COUNT.match(given) is None:
+        raise _refused(text, f"{given!r} is too large; leave {name} out for no limit")
     if _COUNT.match(given) is None:
         how = _instead(name, given, plus) or f"such as {name}=500"
         raise _refused(text, f"{given!r} is no whole number, {how}")

@@ -71,6 +71,7 @@ def test_what_is_no_budget_is_refused(text):
     ("text", "instead"),
     [
         ("$0.10", "write '0.1 USD'"),
+        ("tokens=9999999999999999", "too large"),
         ("+$5", "write '+5 USD'"),
         ("0.10 $", "write '0.1 USD'"),
         ("5€", "write '5 EUR'"),
