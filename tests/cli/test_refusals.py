@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from perdure import operations
+from perdure.operations import orders
 from perdure.cli import exits
 from perdure.errors import StoreFull, TaskPaused
 from tests.cli.conftest import ROOT
@@ -125,7 +125,7 @@ def test_another_workspace_is_another_order(perdure, here):
 
 def test_a_derived_name_that_is_taken_grows_longer(perdure, monkeypatch):
     """Two orders whose short names are the same get their own tasks and results, and find them again."""
-    monkeypatch.setattr(operations, "_LETTERS", (0, 8))
+    monkeypatch.setattr(orders, "_LETTERS", (0, 8))
     for _ in range(2):
         for n, expected in (("2", 1), ("3", 3), ("2", 1)):
             assert expected == json.loads(perdure(*RUN, "--set", f"n={n}", "--json")[1])["result"]["sum"]
@@ -135,7 +135,7 @@ def test_a_derived_name_that_is_taken_grows_longer(perdure, monkeypatch):
 
 def test_derived_names_tell_workspaces_and_goals_apart(perdure, here, monkeypatch):
     """The same goal in another workspace is another task, also where the short names are the same."""
-    monkeypatch.setattr(operations, "_LETTERS", (0, 8))
+    monkeypatch.setattr(orders, "_LETTERS", (0, 8))
     (here / "docs").mkdir()
     (here / "docs" / "a.txt").write_text("One text about one journal.", "utf-8")
     goal = ("run", "Digest the documents under docs", "--model", "offline", "--json")
