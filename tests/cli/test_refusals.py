@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from perdure.operations import orders
 from perdure.cli import exits
 from perdure.errors import StoreFull, TaskPaused
+from perdure.operations import orders
 from tests.cli.conftest import ROOT
 from tests.cli.test_running import RUN, pending_of, until
 
