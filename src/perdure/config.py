@@ -60,7 +60,8 @@ ALLOWED: Final = tuple(
 )
 DENIED: Final = (
     *(f"read_file({path})" for path in ("**.env", "**.env.*", "**.key", "**.pem")),
-    *(f"execute_shell({command})" for command in ("rm:-rf **", "rm:-r **", "sudo:**")),
+    *(f"execute_shell(rm:{flags} **)" for flags in ("-*r*", "-*R*", "** -*r*", "** -*R*")),  # however it is spelt
+    "execute_shell(sudo:**)",
 )
 SETTINGS: Final = (
     Setting("store", str, "", "where tasks are kept: a path or a URL (sqlite:///path, memory://)"),

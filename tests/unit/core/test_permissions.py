@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from perdure.config import DENIED
 from perdure.core.permissions import Permissions, check_permissions, digest_of_call, judge
 from perdure.errors import PatternInvalid
 from perdure.tools.builtin.catalogue import catalogue
@@ -353,3 +354,15 @@ def test_the_paths_of_each_tool_are_compared():
             inside = Permissions(allow=(f"{name}({{workspace}}/**)",))
             assert "allow" == outcome(inside, name, given)
             assert "ask" == outcome(inside, name, given | {outside: "/etc/x"})
+
+
+@pytest.mark.parametrize(
+    "line", ["rm -rf x", "rm -fr x", "rm -R x", "rm -f -r x", "rm -v -rf x", "rm -rvf x", "rm --recursive x", "sudo ls"]
+)
+def test_what_is_denied_where_nobody_says_otherwise_is_denied_however_it_is_spelt(line):
+    """Flags apart, together, in any order, long or short; a plain `rm` is only asked about."""
+    asked = {"command_line": line}
+    assert "deny" == judge(Permissions(deny=DENIED), "execute_shell", asked, ROOT, ()).outcome
+    assert (
+        "ask" == judge(Permissions(deny=DENIED), "execute_shell", {"command_line": "rm -f a-r.txt"}, ROOT, ()).outcome
+    )
