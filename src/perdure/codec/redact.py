@@ -64,11 +64,15 @@ class TextStream:
         text, self._held = self._held + piece, ""
         if masks is None or not text:
             return text
-        text = masks.in_text(text)
-        begun = masks.begun_in(text)
+        clear = masks.in_text(text)
+        begun = masks.begun_in(text)  # before anything is masked: one secret may be the beginning of another
+        if begun and masks.in_text(text[:-begun]) + masks.in_text(text[-begun:]) == clear:
+            self._held = text[-begun:]
+            return masks.in_text(text[:-begun])
+        begun = masks.begun_in(clear)
         if begun:
-            text, self._held = text[:-begun], text[-begun:]
-        return text
+            clear, self._held = clear[:-begun], clear[-begun:]
+        return clear
 
     def finish(self) -> str:
         """Return what was held back: nothing more comes."""

@@ -184,6 +184,19 @@ def test_a_stream_that_is_cut_anywhere_shows_what_the_whole_text_would(spelling)
             assert not any(AWKWARD[:8] in piece for piece in shown)
 
 
+def test_of_a_secret_that_begins_with_another_no_rest_is_shown():
+    """Cut anywhere, letter by letter too: the longer one is masked whole, the shorter one where it stands alone."""
+    short, long = "sk-4f9a7c2e8b1d", "sk-4f9a7c2e8b1d-and-what-follows"
+    process.know("SHORT", short)
+    process.know("LONG", long)
+    text = f"{long} {short}, {long}! {short}"
+    expected = redact_text(text)
+    for size in range(1, len(text)):
+        stream = TextStream()
+        shown = [stream.take(text[at : at + size]) for at in range(0, len(text), size)]
+        assert expected == "".join(shown) + stream.finish()
+
+
 def test_a_stream_holds_back_no_more_than_it_must(key):
     """What cannot be the beginning of a secret is shown at once, so that lines appear as they are written."""
     stream = TextStream()
