@@ -35,8 +35,10 @@ class Handle:
         self._session = session
         self._lap = session.lap
         self._asked: set[str] = set()  # questions of this call of the program
-        self._adopted = 0  # plans, in this call of the program
-        self._steps = 0  # begun, in this call of the program
+        self._adopted = 0  # plans, in this call of the program; the same again is none
+        self._own_plan: tuple[str, ...] | None = None  # the last of these
+        self._steps = 0  # begun, in this call of the program; the same again is none
+        self._own_step = ""  # the last of these
 
     # --- what it is -------------------------------------------------------------------------------------------------
     @property
@@ -150,12 +152,13 @@ class Handle:
         if isinstance(steps, str):
             raise UsageError(f"a plan is a list of steps, not {steps!r}")
         plan = tuple(redact_text(plain_text(check_text(step, "step"))) for step in steps)
-        self._adopted += 1
+        is_again, self._own_plan = plan == self._own_plan, plan
+        self._adopted += then is not None or not is_again
         document = session.fold.document
         if then is not None:
             await self._until_editable("plan")
             self._change(then, "a plan")
-        elif document.plan == plan or (session.is_replaying and self._adopted <= document.plans):
+        elif is_again or document.plan == plan or (session.is_replaying and self._adopted <= document.plans):
             return
         marking.put_plan(session, plan)
         await session.commit()
@@ -171,12 +174,13 @@ class Handle:
         session = self._session
         session.gate(f"step {name!r}", self._lap)
         name = redact_text(check_name(name, "step name"))
-        self._steps += 1
+        is_again, self._own_step = name == self._own_step, name
+        self._steps += then is not None or not is_again
         document = session.fold.document
         if then is not None:
             await self._until_editable(f"step {name!r}")
             self._change(then, f"step {name!r}")
-        elif document.step == name or (session.is_replaying and self._steps <= document.steps):
+        elif is_again or document.step == name or (session.is_replaying and self._steps <= document.steps):
             return
         session.put(e.StepBegan(name=name))
         await session.commit()

@@ -273,7 +273,7 @@ def test_a_resumed_program_begins_no_step_anew():
     world = World()
 
     async def program(task):
-        for step in ("find", "write"):
+        for step in ("find", "write", "check", "send"):
             await task.begin_step(step)
             await task.begin_step(step)
             await task.using(key=step).act(counted([]))
@@ -283,10 +283,10 @@ def test_a_resumed_program_begins_no_step_anew():
     with pytest.raises(Stop):
         world.live(Play(program))
     world.live(Play(program))
-    assert 2 == world.kinds().count("StepBegan")
-    assert "write" == world.fold().document.step
+    assert 4 == world.kinds().count("StepBegan")
+    assert "send" == world.fold().document.step
     intents = [entry.payload for entry in world.journal() if isinstance(entry.payload, e.ActionIntended)]
-    assert ["find", "write"] == [intent.step for intent in intents]
+    assert ["find", "write", "check", "send"] == [intent.step for intent in intents]
 
 
 # --- drafts ---------------------------------------------------------------------------------------------------------
