@@ -103,6 +103,7 @@ def _allowed(story: Story, ending: Ending) -> frozenset[str]:
         allowed |= {"TaskBusy", "NameTaken"}
     if disturbance.rival == "takes":
         allowed |= {"TaskFinished"}  # there was nothing to take over any more
+        allowed |= {"ActionUnknown"}  # another person has settled it a moment before
     if "stop" in disturbance.says:
         allowed |= {"TaskPaused"}
     if "interrupt" in disturbance.says:
